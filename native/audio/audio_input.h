@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "framework/cancellation.h"
+#include "framework/sample_store.h"
+
+namespace wavepool::audio {
+
+/// What the container says, or what was found where it lies.
+struct SourceInfo {
+    std::string container;  ///< "wav", "mp3", "flac"
+    std::string codec;      ///< "pcm_s24le", "pcm_mulaw", "mp3", …
+    int sample_rate = 0;    ///< Hz, before resampling
+    int channels = 0;
+    int bits_per_sample = 0;  ///< 0 where the codec has none
+};
+
+/// Facts a user should know though the input was decoded. Codes are stable: "HEADER_SIZE_IGNORED",
+/// "TRUNCATED", "DECODE_ERRORS_SKIPPED", "ONE_CHANNEL_SILENT", "ANTI_PHASE".
+struct Warning {
+    std::string code;
+    std::string message;
+};
+
+/// One input being decoded, in steps, to 16 kHz mono f32 in its SampleStore. Nothing in it grows
+/// with the length of the input but what has been decoded and not yet released. Used by one thread
+/// at a time; `store()` by any.
+class AudioInput {
+  public:
+    virtual ~AudioInput() = default;
+
+    [[nodiscard]] virtual const SourceInfo& info() const noexcept = 0;
+    [[nodiscard]] virtual const std::shared_ptr<SampleStore>& store() const noexcept = 0;
+
+    /// Decodes until the store ends at or after `sample`, or the input has ended. Returns true at
+    /// the end of the input. Throws Error{kInputUndecodable | kCancelled}; what was decoded before
+    /// stays readable.
+    virtual bool decode_until(std::int64_t sample, const CancelToken& cancel) = 0;
+
+    [[nodiscard]] virtual std::vector<Warning> warnings() const = 0;
+};
+
+/// Recognizes WAV, MP3 and FLAC by content, never by name or by what a header claims about sizes.
+/// Throws Error{kInputNotFound | kInputEmpty | kInputUndecodable}; kInputUndecodable is also the
+/// answer for formats that ffmpeg might know: the caller then tries open_pipe().
+[[nodiscard]] std::unique_ptr<AudioInput> open_file(const std::filesystem::path& file);
+
+/// A WAV stream (sizes unknown) read from a pipe, as an ffmpeg child writes it. Takes ownership of
+/// the descriptor. Reading waits for data at most until `cancel` is raised or `stall_timeout_ms`
+/// pass without a byte (kInputUndecodable).
+[[nodiscard]] std::unique_ptr<AudioInput> open_pipe(int read_descriptor, int stall_timeout_ms,
+                                                    const CancelToken& cancel);
+
+}  // namespace wavepool::audio

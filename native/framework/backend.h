@@ -1,0 +1,55 @@
+#pragma once
+
+#include <ggml-backend.h>
+#include <ggml-cpu.h>
+#include <ggml.h>
+
+#include <memory>
+
+#include "framework/cancellation.h"
+
+namespace wavepool {
+
+struct BackendDeleter {
+    void operator()(ggml_backend_t backend) const noexcept { ggml_backend_free(backend); }
+};
+struct BufferDeleter {
+    void operator()(ggml_backend_buffer_t buffer) const noexcept {
+        ggml_backend_buffer_free(buffer);
+    }
+};
+struct ContextDeleter {
+    void operator()(ggml_context* context) const noexcept { ggml_free(context); }
+};
+struct ThreadpoolDeleter {
+    void operator()(ggml_threadpool_t pool) const noexcept { ggml_threadpool_free(pool); }
+};
+struct GraphAllocatorDeleter;
+
+using BackendPtr = std::unique_ptr<ggml_backend, BackendDeleter>;
+using BufferPtr = std::unique_ptr<ggml_backend_buffer, BufferDeleter>;
+using ContextPtr = std::unique_ptr<ggml_context, ContextDeleter>;
+using ThreadpoolPtr = std::unique_ptr<ggml_threadpool, ThreadpoolDeleter>;
+
+/// A CPU backend with a persistent threadpool of its own, for one session. Construction is
+/// serialized over the process (backends may publish half-initialized devices); computing is not.
+class CpuBackend {
+  public:
+    explicit CpuBackend(int threads);
+
+    [[nodiscard]] ggml_backend_t get() const noexcept { return backend_.get(); }
+    [[nodiscard]] int threads() const noexcept { return threads_; }
+
+    /// Computes `graph`. The abort callback polls `abort`, if given: a batch passes a predicate
+    /// that says whether *every* member is cancelled. Throws Error{kCancelled} when aborted,
+    /// Error{kInternal} when ggml fails.
+    void compute(ggml_cgraph* graph, bool (*abort)(void*) = nullptr, void* abort_data = nullptr);
+
+  private:
+    int threads_;
+    // Destruction order: the backend dies before the threadpool it uses.
+    ThreadpoolPtr threadpool_;
+    BackendPtr backend_;
+};
+
+}  // namespace wavepool

@@ -1,0 +1,30 @@
+# ggml's CPU backend, built statically from the source tree inside the pinned npm package nodejs-whisper.
+# Only the sources of that package are used, never its JavaScript.
+get_filename_component(NODE_MODULES "${CMAKE_SOURCE_DIR}/../node_modules" REALPATH)
+set(WHISPER_CPP_DIR "${NODE_MODULES}/nodejs-whisper/cpp/whisper.cpp" CACHE PATH "whisper.cpp source tree")
+if(NOT EXISTS "${WHISPER_CPP_DIR}/ggml/CMakeLists.txt")
+  message(FATAL_ERROR "ggml's sources are missing at ${WHISPER_CPP_DIR}: run `npm ci` first")
+endif()
+
+set(BUILD_SHARED_LIBS OFF)
+set(GGML_STATIC OFF CACHE BOOL "" FORCE)
+set(GGML_BUILD_TESTS OFF CACHE BOOL "" FORCE)
+set(GGML_BUILD_EXAMPLES OFF CACHE BOOL "" FORCE)
+set(GGML_CCACHE OFF CACHE BOOL "" FORCE)
+set(GGML_OPENMP OFF CACHE BOOL "" FORCE)     # persistent threadpools instead: ThreadSanitizer understands them
+set(GGML_LLAMAFILE ON CACHE BOOL "" FORCE)   # the fast matrix kernels; off by default in whisper.cpp's build
+set(GGML_BLAS OFF CACHE BOOL "" FORCE)
+set(GGML_ACCELERATE OFF CACHE BOOL "" FORCE) # one summation order on every machine
+set(GGML_NATIVE OFF CACHE BOOL "" FORCE)     # x86-64-v3 on x86, the same bits wherever the binary is moved
+foreach(feature SSE42 AVX AVX2 BMI2 FMA F16C)
+  set(GGML_${feature} ON CACHE BOOL "" FORCE)
+endforeach()
+
+add_subdirectory("${WHISPER_CPP_DIR}/ggml" ggml EXCLUDE_FROM_ALL)
+foreach(target ggml-base ggml-cpu ggml)
+  target_compile_options(${target} PRIVATE -w "-ffile-prefix-map=${WHISPER_CPP_DIR}=whisper.cpp")
+endforeach()
+
+# Header-only decoders that the same package ships.
+add_library(miniaudio_headers INTERFACE)
+target_include_directories(miniaudio_headers SYSTEM INTERFACE "${WHISPER_CPP_DIR}/examples")

@@ -1,0 +1,12 @@
+#pragma once
+
+#include <span>
+
+#include "framework/model.h"
+
+namespace wavepool {
+
+/// Every family this build can load. Adding one is adding a row in families.cpp.
+[[nodiscard]] std::span<const Family> families() noexcept;
+
+}  // namespace wavepool

@@ -1,0 +1,164 @@
+/**
+ * What the runtime needs from native code. `src/engine` implements it over the addon; tests of the runtime implement it
+ * in a few lines. Audio stays in native memory: JavaScript holds handles and sample ranges.
+ */
+import type { WavepoolError } from '../core/errors.ts';
+
+/** Sample rate of everything an `Audio` holds, in Hz. */
+export const SAMPLE_RATE = 16_000;
+
+export type TaskKind = 'asr' | 'vad';
+export type RunMode = 'offline' | 'streaming';
+
+/** Where an input comes from: a local file decoded in process, or a pipe that an ffmpeg child writes WAV into. */
+export type AudioSource =
+  | { readonly kind: 'file'; readonly path: string }
+  | { readonly kind: 'pipe'; readonly readDescriptor: number; readonly stallTimeoutMs: number };
+
+export interface SourceInfo {
+  readonly container: string;
+  readonly codec: string;
+  /** Hz, before resampling. */
+  readonly sampleRate: number;
+  readonly channels: number;
+  readonly bitsPerSample: number;
+}
+
+export interface AudioWarning {
+  readonly code: string;
+  readonly message: string;
+}
+
+/** One input, decoded step by step into native memory as 16 kHz mono. */
+export interface Audio {
+  readonly info: SourceInfo;
+  /** One past the last decoded sample. */
+  readonly endSample: number;
+  /** True once the whole input has been decoded. */
+  readonly ended: boolean;
+  readonly warnings: readonly AudioWarning[];
+  /** Resident bytes of decoded samples. */
+  readonly residentBytes: number;
+  /**
+   * Decodes until `endSample >= sample` or the input has ended. One call at a time.
+   * @throws {WavepoolError} INPUT_UNDECODABLE, CANCELLED
+   */
+  decodeUntil(sample: number, signal?: AbortSignal): Promise<void>;
+  /** Frees everything before `sample`. */
+  release(sample: number): void;
+  /** Frees everything; idempotent. A decode in progress ends with CANCELLED. */
+  close(): Promise<void>;
+}
+
+/** What a stateful task (VAD) keeps between requests of one input. Owned by the job; opaque. */
+export interface TaskState {
+  readonly kind: 'task-state';
+}
+
+export type TaskOptions = Readonly<Record<string, string | number | boolean>>;
+
+/** Samples [startSample, endSample) of one input, for one task. */
+export interface TaskItem {
+  readonly audio: Audio;
+  readonly startSample: number;
+  readonly endSample: number;
+  readonly state?: TaskState | undefined;
+  readonly options: TaskOptions;
+}
+
+/** A union of what the tasks return. */
+export interface TaskResult {
+  /** asr */
+  readonly text: string;
+  /** asr: token ids without start and end. */
+  readonly tokens: Int32Array;
+  /** asr: the token limit ended the segment, not the model. */
+  readonly truncated: boolean;
+  /** vad: one probability per window of the request. */
+  readonly probabilities: Float32Array;
+}
+
+/** A member of a batch ends on its own. */
+export type TaskOutcome =
+  | { readonly ok: true; readonly result: TaskResult }
+  | { readonly ok: false; readonly error: WavepoolError };
+
+/** A batch running in native code. */
+export interface NativeRun {
+  /** Outcomes in the order of the items. Rejects only when the batch failed as a whole. */
+  readonly done: Promise<readonly TaskOutcome[]>;
+  /** Asks native code to drop one item; its outcome becomes CANCELLED unless it had already ended. */
+  cancel(index: number): void;
+}
+
+export interface PoolOptions {
+  /** 1…16, within what the family supports. */
+  readonly slots: number;
+  readonly mode: RunMode;
+  /** Compute threads per session. */
+  readonly threads: number;
+  /** Most items in one native batch. */
+  readonly maxBatch: number;
+}
+
+/** N sessions with private state over one set of weights. Does not schedule: `ModelSlots` leases the slots. */
+export interface SessionPool {
+  readonly size: number;
+  /** What the family advertises for these options; may exceed `size`. */
+  readonly capacity: number;
+  readonly maxBatch: number;
+  /** Resident bytes of each session, by slot. */
+  readonly sessionBytes: readonly number[];
+  /**
+   * Starts a native batch on a slot that the caller has leased.
+   * @param onOutcome called on the event loop as each item ends, before `done` resolves.
+   * @throws {WavepoolError} SLOT_BUSY when the slot is already running.
+   */
+  run(
+    slot: number,
+    items: readonly TaskItem[],
+    onOutcome?: (index: number, outcome: TaskOutcome) => void,
+  ): NativeRun;
+  /** Destroys the sessions after their running work; idempotent. */
+  close(): Promise<void>;
+}
+
+export interface ModelInfo {
+  readonly family: string;
+  readonly task: TaskKind;
+  readonly name: string;
+  readonly weightBytes: number;
+  readonly nativeBatch: boolean;
+  /** Longest segment the model accepts, in seconds; 0 = unbounded. */
+  readonly maxSegmentSeconds: number;
+  /** vad: samples per probability; 0 otherwise. */
+  readonly windowSamples: number;
+  /** Requests carry a state from `createState()`. */
+  readonly stateful: boolean;
+}
+
+export interface LoadedModel {
+  readonly info: ModelInfo;
+  /** @throws {WavepoolError} SLOTS_UNSUPPORTED, INSUFFICIENT_MEMORY, MODEL_LOAD_FAILED, INVALID_REQUEST */
+  createPool(options: PoolOptions): Promise<SessionPool>;
+  createState(): TaskState;
+  /** Drops this reference to the weights; pools keep their own. Idempotent. */
+  close(): Promise<void>;
+}
+
+export interface BuildInfo {
+  /** Hash over native sources, ggml version, flags, compiler and kernel path (docs/architecture.md). */
+  readonly identity: string;
+  readonly ggml: string;
+  readonly compiler: string;
+  readonly flags: string;
+  readonly backend: string;
+}
+
+export interface Engine {
+  readonly build: BuildInfo;
+  /** @throws {WavepoolError} INPUT_NOT_FOUND, INPUT_EMPTY, INPUT_UNDECODABLE */
+  openAudio(source: AudioSource): Promise<Audio>;
+  /** @throws {WavepoolError} INPUT_NOT_FOUND, MODEL_FILE_INVALID, MODEL_LOAD_FAILED, INSUFFICIENT_MEMORY */
+  loadModel(path: string): Promise<LoadedModel>;
+}
