@@ -157,7 +157,12 @@ export interface BuildInfo {
 
 export interface Engine {
   readonly build: BuildInfo;
-  /** @throws {WavepoolError} INPUT_NOT_FOUND, INPUT_EMPTY, INPUT_UNDECODABLE */
+  /** A pipe whose descriptors are not inherited: the write end is for a child process, the read end for `openAudio`. */
+  createPipe(): { readonly readDescriptor: number; readonly writeDescriptor: number };
+  /**
+   * Takes over the descriptor of a pipe, also when it throws.
+   * @throws {WavepoolError} INPUT_NOT_FOUND, INPUT_EMPTY, INPUT_UNDECODABLE
+   */
   openAudio(source: AudioSource): Promise<Audio>;
   /** @throws {WavepoolError} INPUT_NOT_FOUND, MODEL_FILE_INVALID, MODEL_LOAD_FAILED, INSUFFICIENT_MEMORY */
   loadModel(path: string): Promise<LoadedModel>;

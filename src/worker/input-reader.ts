@@ -1,0 +1,41 @@
+/** One job's input while it is being decoded: in process where native code knows the format, else through ffmpeg. */
+import { WavepoolError } from '../core/errors.ts';
+import type { Audio, AudioWarning, Engine } from '../runtime/engine.ts';
+import { openWithFfmpeg } from './ffmpeg.ts';
+
+export interface InputReader {
+  /** The native handle that task items refer to. */
+  readonly audio: Audio;
+  /** Everything the user should know about the input, complete once `audio.ended`. */
+  readonly warnings: readonly AudioWarning[];
+  /** @throws {WavepoolError} INPUT_UNDECODABLE, CANCELLED */
+  decodeUntil(sample: number, signal: AbortSignal): Promise<void>;
+  /** Frees the samples and ends a child; idempotent. */
+  close(): Promise<void>;
+}
+
+/** @throws {WavepoolError} INPUT_NOT_FOUND, INPUT_EMPTY, INPUT_UNDECODABLE, FFMPEG_MISSING */
+export async function openInput(
+  engine: Engine,
+  path: string,
+  ffmpegCommand: string,
+): Promise<InputReader> {
+  try {
+    return nativeReader(await engine.openAudio({ kind: 'file', path }));
+  } catch (error) {
+    const unknownFormat = error instanceof WavepoolError && error.code === 'INPUT_UNDECODABLE';
+    if (!unknownFormat) throw error;
+    return openWithFfmpeg(engine, path, ffmpegCommand);
+  }
+}
+
+function nativeReader(audio: Audio): InputReader {
+  return {
+    audio,
+    get warnings() {
+      return audio.warnings;
+    },
+    decodeUntil: (sample, signal) => audio.decodeUntil(sample, signal),
+    close: () => audio.close(),
+  };
+}
