@@ -1,0 +1,132 @@
+/**
+ * Every test, on a machine with nothing but Node: set-up, style, C++ tests (plain, then under ASan+UBSan and TSan),
+ * then Vitest. Ends with one line: N passed, N failed.
+ */
+import { spawnSync } from 'node:child_process';
+import { existsSync, mkdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
+import path from 'node:path';
+import process from 'node:process';
+import { ROOT, setup } from './setup.mjs';
+
+const REPORTS = path.join(ROOT, 'build/test-reports');
+const totals = { passed: 0, failed: 0, skipped: 0 };
+
+function step(title, command, args, env = {}) {
+  console.log(`\n── ${title}`);
+  const started = Date.now();
+  const { status, signal, error } = spawnSync(command, args, {
+    cwd: ROOT,
+    stdio: ['ignore', 'inherit', 'inherit'],
+    env: { ...process.env, ...env },
+  });
+  console.log(`── ${title}: ${((Date.now() - started) / 1000).toFixed(0)} s`);
+  if (error) console.error(error.message);
+  return status === 0 && signal === null;
+}
+
+/** A step without counts of its own is one test. */
+function check(title, command, args) {
+  if (step(title, command, args)) totals.passed += 1;
+  else totals.failed += 1;
+}
+
+/** Runs a test program that writes a JSON report, and adds up what the report says. */
+function suite(title, report, command, args, env, count) {
+  const file = path.join(REPORTS, report);
+  rmSync(file, { force: true });
+  const ok = step(title, command, args(file), env);
+  const counts = existsSync(file)
+    ? count(JSON.parse(readFileSync(file, 'utf8')))
+    : { passed: 0, failed: 0, skipped: 0 };
+  for (const key of Object.keys(totals)) totals[key] += counts[key];
+  // A program that died, or failed outside of a test, has failed even if its report does not say so.
+  if (!ok && counts.failed === 0) totals.failed += 1;
+}
+
+function gtestCounts(report) {
+  const tests = report.testsuites.flatMap((each) => each.testsuite);
+  const skipped = tests.filter((test) => test.result === 'SKIPPED').length;
+  const failed = tests.filter((test) => (test.failures ?? []).length > 0).length;
+  return { passed: tests.length - skipped - failed, failed, skipped };
+}
+
+function vitestCounts(report) {
+  return {
+    passed: report.numPassedTests,
+    failed: report.numFailedTests + (report.success || report.numFailedTests > 0 ? 0 : 1),
+    skipped: report.numPendingTests + report.numTodoTests,
+  };
+}
+
+/** The C++ tests look for NAME.gguf in one folder. */
+function linkModels() {
+  const folder = path.join(ROOT, 'build/test-models');
+  rmSync(folder, { recursive: true, force: true });
+  mkdirSync(folder, { recursive: true });
+  const located = spawnSync(
+    process.execPath,
+    ['dist/src/cli/main.js', 'models', 'list', '--json'],
+    {
+      cwd: ROOT,
+      encoding: 'utf8',
+    },
+  );
+  for (const model of JSON.parse(located.stdout).models) {
+    if (model.path) symlinkSync(model.path, path.join(folder, `${model.id}.gguf`));
+  }
+  return folder;
+}
+
+function nativeTests(title, folder, models) {
+  const env = {
+    WAVEPOOL_TEST_MODELS: models,
+    ASAN_OPTIONS: 'detect_leaks=1',
+    UBSAN_OPTIONS: 'halt_on_error=1:print_stacktrace=1',
+    TSAN_OPTIONS: 'halt_on_error=1',
+  };
+  const report = `native-${path.basename(folder)}.json`;
+  suite(
+    title,
+    report,
+    `${folder}/native_tests`,
+    (file) => ['--gtest_brief=1', `--gtest_output=json:${file}`],
+    env,
+    gtestCounts,
+  );
+}
+
+function main() {
+  mkdirSync(REPORTS, { recursive: true });
+  setup({ forTests: true });
+  const models = linkModels();
+  check('style and types', 'npm', ['run', '--silent', 'lint']);
+  nativeTests('C++ tests', path.join(ROOT, 'build/release'), models);
+  for (const [name, sanitizer] of [
+    ['asan', 'address,undefined'],
+    ['tsan', 'thread'],
+  ]) {
+    check(`build with -fsanitize=${sanitizer}`, process.execPath, [
+      'scripts/build-native.mjs',
+      `--sanitize=${sanitizer}`,
+    ]);
+    nativeTests(`C++ tests, -fsanitize=${sanitizer}`, path.join(ROOT, 'build', name), models);
+  }
+  const vitest = (file) => [
+    'node_modules/vitest/vitest.mjs',
+    'run',
+    '--reporter=default',
+    '--reporter=json',
+    `--outputFile.json=${file}`,
+  ];
+  suite('TypeScript tests', 'vitest.json', process.execPath, vitest, {}, vitestCounts);
+}
+
+try {
+  main();
+} catch (error) {
+  console.error(`\nStopped: ${error.message}`);
+  totals.failed += 1;
+}
+const skipped = totals.skipped > 0 ? `, ${totals.skipped} skipped` : '';
+console.log(`\n${totals.passed} passed, ${totals.failed} failed${skipped}`);
+process.exitCode = totals.failed > 0 ? 1 : 0;
