@@ -118,3 +118,15 @@ export function parseFailure(reason: string): { code: ErrorCode; message: string
   if (isErrorCode(code)) return { code, message: reason.slice(colon + 2) };
   return { code: 'INTERNAL', message: reason };
 }
+
+/** The error that `formatFailure` wrote down, with its code and detail. */
+export function failureToError(reason: string): WavepoolError {
+  const { code, message } = parseFailure(reason);
+  const [before = '', after = ''] = ERRORS[code].message.split('%s');
+  const framed =
+    message.length >= before.length + after.length &&
+    message.startsWith(before) &&
+    message.endsWith(after);
+  const detail = framed ? message.slice(before.length, message.length - after.length) : message;
+  return new WavepoolError(code, detail);
+}

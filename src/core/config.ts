@@ -1,0 +1,99 @@
+/** The only reader of the environment. Command-line options override what is read here. */
+import { homedir, tmpdir, userInfo } from 'node:os';
+import { delimiter, isAbsolute, join, resolve } from 'node:path';
+import { z } from 'zod';
+import { WavepoolError } from './errors.ts';
+
+export const LogLevel = z.enum(['silent', 'error', 'warn', 'info', 'debug', 'trace']);
+export type LogLevel = z.infer<typeof LogLevel>;
+
+export interface Config {
+  /** Queue and results. `WAVEPOOL_DATA_DIR`, else `$XDG_DATA_HOME/wavepool`. */
+  readonly dataDir: string;
+  /** Weights and evidence, shared by all data directories. `WAVEPOOL_MODELS_DIR`, else `$XDG_DATA_HOME/wavepool/models`. */
+  readonly modelsDir: string;
+  /** Parent folders for the private socket, best first. */
+  readonly runtimeDirs: readonly string[];
+  /** An existing Redis; without it a private one is used. `WAVEPOOL_REDIS`. */
+  readonly redisUrl: string | undefined;
+  /** The server program to start. `WAVEPOOL_REDIS_SERVER`, else searched for. */
+  readonly redisServer: string | undefined;
+  /** Folders in which programs are searched for. */
+  readonly searchPath: readonly string[];
+  /** A native addon other than the one that was built here. `WAVEPOOL_ADDON`. */
+  readonly addonPath: string | undefined;
+  /** `WAVEPOOL_LOG_LEVEL` */
+  readonly logLevel: LogLevel;
+}
+
+/** Every variable that is read. */
+export interface Environment {
+  readonly HOME?: string | undefined;
+  readonly PATH?: string | undefined;
+  readonly XDG_DATA_HOME?: string | undefined;
+  readonly XDG_RUNTIME_DIR?: string | undefined;
+  readonly WAVEPOOL_DATA_DIR?: string | undefined;
+  readonly WAVEPOOL_MODELS_DIR?: string | undefined;
+  readonly WAVEPOOL_REDIS?: string | undefined;
+  readonly WAVEPOOL_REDIS_SERVER?: string | undefined;
+  readonly WAVEPOOL_ADDON?: string | undefined;
+  readonly WAVEPOOL_LOG_LEVEL?: string | undefined;
+}
+
+/** Looked in after `PATH`: a daemon or a desktop session often has a short one. */
+const MORE_PROGRAM_FOLDERS = ['/usr/local/bin', '/opt/homebrew/bin', '/usr/bin', '/usr/sbin'];
+
+function optional(value: string | undefined): string | undefined {
+  return value === undefined || value === '' ? undefined : value;
+}
+
+function optionalPath(value: string | undefined): string | undefined {
+  const path = optional(value);
+  return path === undefined ? undefined : resolve(path);
+}
+
+/** XDG says that a relative value is to be ignored. */
+function xdgFolder(value: string | undefined): string | undefined {
+  const path = optional(value);
+  return path !== undefined && isAbsolute(path) ? path : undefined;
+}
+
+function readLogLevel(value: string | undefined): LogLevel {
+  const parsed = LogLevel.safeParse(optional(value) ?? 'info');
+  if (parsed.success) return parsed.data;
+  throw new WavepoolError(
+    'INVALID_REQUEST',
+    `WAVEPOOL_LOG_LEVEL is ${JSON.stringify(value)}; use one of ${LogLevel.options.join(', ')}`,
+  );
+}
+
+/**
+ * Reads the environment once.
+ * @throws {WavepoolError} INVALID_REQUEST
+ */
+export function readConfig(environment: Environment = process.env): Config {
+  const home = optional(environment.HOME) ?? homedir();
+  const dataHome = xdgFolder(environment.XDG_DATA_HOME) ?? join(home, '.local', 'share');
+  const runtimeHome = xdgFolder(environment.XDG_RUNTIME_DIR);
+  const userFolder = `wavepool-${userInfo().uid}`;
+  return {
+    dataDir: optionalPath(environment.WAVEPOOL_DATA_DIR) ?? join(dataHome, 'wavepool'),
+    modelsDir:
+      optionalPath(environment.WAVEPOOL_MODELS_DIR) ?? join(dataHome, 'wavepool', 'models'),
+    runtimeDirs: [
+      ...(runtimeHome === undefined ? [] : [join(runtimeHome, 'wavepool')]),
+      join(tmpdir(), userFolder),
+      join('/tmp', userFolder),
+    ],
+    redisUrl: optional(environment.WAVEPOOL_REDIS),
+    redisServer: optionalPath(environment.WAVEPOOL_REDIS_SERVER),
+    searchPath: [
+      ...new Set([
+        ...(environment.PATH ?? '').split(delimiter).filter((folder) => folder !== ''),
+        ...MORE_PROGRAM_FOLDERS,
+      ]),
+    ],
+    addonPath: optionalPath(environment.WAVEPOOL_ADDON),
+    logLevel: readLogLevel(environment.WAVEPOOL_LOG_LEVEL),
+  };
+}

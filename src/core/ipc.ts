@@ -1,0 +1,52 @@
+/** Messages between a worker process and its supervisor. */
+import { z } from 'zod';
+import { ModelId } from './job.ts';
+
+/** A job under a worker's lock; with the token its supervisor can hand it back. */
+export const HeldJob = z.strictObject({ jobId: z.string().min(1), token: z.string().min(1) });
+export type HeldJob = z.infer<typeof HeldJob>;
+
+/** What a worker tells about itself from time to time. */
+export const WorkerStatus = z.strictObject({
+  models: z.array(
+    z.strictObject({
+      model: ModelId,
+      state: z.string(),
+      slots: z.int().min(0),
+      activeSlots: z.int().min(0),
+      queuedItems: z.int().min(0),
+    }),
+  ),
+  heldJobs: z.int().min(0),
+  residentBytes: z.int().min(0),
+});
+export type WorkerStatus = z.infer<typeof WorkerStatus>;
+
+export const WorkerMessage = z.discriminatedUnion('type', [
+  /** Models are loaded and jobs are being taken. */
+  z.strictObject({ type: z.literal('ready') }),
+  /** Sent before the first step of a job. */
+  z.strictObject({ type: z.literal('held'), queue: z.string(), ...HeldJob.shape }),
+  /** Sent once the queue knows the job's end. */
+  z.strictObject({ type: z.literal('released'), queue: z.string(), jobId: z.string() }),
+  z.strictObject({ type: z.literal('status'), status: WorkerStatus }),
+  /** The worker ends on purpose, with a code of the error table. */
+  z.strictObject({ type: z.literal('failed'), code: z.string(), message: z.string() }),
+]);
+export type WorkerMessage = z.infer<typeof WorkerMessage>;
+
+export const SupervisorMessage = z.discriminatedUnion('type', [
+  /** Take no more jobs, finish what is held within `deadlineMs`, then exit. */
+  z.strictObject({ type: z.literal('shutdown'), deadlineMs: z.int().min(0) }),
+]);
+export type SupervisorMessage = z.infer<typeof SupervisorMessage>;
+
+/** The message, or nothing for one of another version or sender. */
+export function parseWorkerMessage(raw: unknown): WorkerMessage | undefined {
+  return WorkerMessage.safeParse(raw).data;
+}
+
+/** The message, or nothing for one of another version or sender. */
+export function parseSupervisorMessage(raw: unknown): SupervisorMessage | undefined {
+  return SupervisorMessage.safeParse(raw).data;
+}

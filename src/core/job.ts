@@ -1,0 +1,172 @@
+/** What travels through the queue: job data in, progress and a small outcome back. Transcripts stay in the result store. */
+import { isAbsolute } from 'node:path';
+import { z } from 'zod';
+import { WavepoolError } from './errors.ts';
+
+export const JOB_SCHEMA_VERSION = 1;
+
+/** Names a model, its queue and its evidence. */
+export const ModelId = z
+  .string()
+  .regex(/^[a-z0-9][a-z0-9._-]{0,63}$/, 'a model id is a-z, 0-9, ".", "_", "-", at most 64');
+export type ModelId = z.infer<typeof ModelId>;
+
+/** Unique within a model's queue. The queue refuses ":" and ids that are whole numbers. */
+export const JobId = z
+  .string()
+  .regex(
+    /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/,
+    'a job id is A-Z, a-z, 0-9, ".", "_", "-", at most 128',
+  )
+  .refine((id) => !/^\d+$/.test(id), 'a job id is not a whole number');
+export type JobId = z.infer<typeof JobId>;
+
+/** What is asked of the model. Other tasks join the list together with the code that runs them. */
+export const JobTask = z.enum(['transcribe']);
+export type JobTask = z.infer<typeof JobTask>;
+
+/** A file that the worker can open under the same path. */
+export const PathInput = z.strictObject({
+  kind: z.literal('path'),
+  path: z
+    .string()
+    .refine((path) => isAbsolute(path) && !path.includes('\0'), 'the path is absolute'),
+});
+export type PathInput = z.infer<typeof PathInput>;
+
+export const JobInput = z.discriminatedUnion('kind', [PathInput]);
+export type JobInput = z.infer<typeof JobInput>;
+
+/** How speech is told from silence. */
+export const VadOptions = z.strictObject({
+  /** Speech begins at this probability. */
+  threshold: z.number().gt(0).lt(1).default(0.5),
+  /** A pause this long ends a stretch of speech. */
+  minSilenceMs: z.int().min(0).max(60_000).default(400),
+  /** Shorter stretches are not speech. */
+  minSpeechMs: z.int().min(0).max(60_000).default(250),
+  /** Kept before and after each stretch. */
+  padMs: z.int().min(0).max(5_000).default(150),
+});
+export type VadOptions = z.infer<typeof VadOptions>;
+
+export const TranscribeOptions = z.strictObject({
+  /** A language tag such as `en`; without it the model decides. */
+  language: z
+    .string()
+    .regex(/^[a-z]{2,3}(-[A-Za-z0-9]{2,8})*$/)
+    .optional(),
+  /** Longer speech is split; the model's own limit still holds. */
+  maxSegmentSeconds: z.number().gt(0).optional(),
+  vad: VadOptions.prefault({}),
+});
+export type TranscribeOptions = z.infer<typeof TranscribeOptions>;
+
+/** The three time limits of a job; each has its own error code. */
+export const JobClocks = z.strictObject({
+  /** Waiting for a slot inside a worker (BUSY_TIMEOUT); 0 = no limit. */
+  busyTimeoutMs: z.int().min(0).default(300_000),
+  /** Running in a worker (JOB_TIMEOUT); 0 = no limit. */
+  timeoutMs: z
+    .int()
+    .min(0)
+    .default(6 * 3_600_000),
+  /** End to end, queue time included (DEADLINE_EXCEEDED); milliseconds since 1970. */
+  deadlineAt: z.int().min(0).optional(),
+});
+export type JobClocks = z.infer<typeof JobClocks>;
+
+export const JobData = z.strictObject({
+  schemaVersion: z.literal(JOB_SCHEMA_VERSION).default(JOB_SCHEMA_VERSION),
+  input: JobInput,
+  task: JobTask.default('transcribe'),
+  model: ModelId,
+  options: TranscribeOptions.prefault({}),
+  clocks: JobClocks.prefault({}),
+  tenant: z.string().min(1).max(128).default('default'),
+  /** The `run` that submitted the job. */
+  runId: z.string().min(1).max(128).optional(),
+  /** Milliseconds since 1970. */
+  submittedAt: z.int().min(0),
+  /** How many worker processes died while they held this job. */
+  crashCount: z.int().min(0).default(0),
+  /** The lock token under which the latest of those crashes happened: no crash is counted twice. */
+  lastCrashToken: z.string().optional(),
+});
+export type JobData = z.infer<typeof JobData>;
+
+/** What a producer writes: everything with a default may be left out. */
+export type JobDataInput = z.input<typeof JobData>;
+
+/**
+ * Job data as it came over the wire, checked and completed.
+ * @throws {WavepoolError} INVALID_REQUEST
+ */
+export function parseJobData(raw: unknown): JobData {
+  const parsed = JobData.safeParse(raw);
+  if (parsed.success) return parsed.data;
+  throw new WavepoolError('INVALID_REQUEST', z.prettifyError(parsed.error), {
+    cause: parsed.error,
+  });
+}
+
+/** @throws {WavepoolError} INVALID_REQUEST */
+export function parseModelId(raw: unknown): ModelId {
+  const parsed = ModelId.safeParse(raw);
+  if (parsed.success) return parsed.data;
+  throw new WavepoolError(
+    'INVALID_REQUEST',
+    `model ${JSON.stringify(raw)}: ${z.prettifyError(parsed.error)}`,
+  );
+}
+
+/** @throws {WavepoolError} INVALID_REQUEST */
+export function parseJobId(raw: unknown): JobId {
+  const parsed = JobId.safeParse(raw);
+  if (parsed.success) return parsed.data;
+  throw new WavepoolError(
+    'INVALID_REQUEST',
+    `job id ${JSON.stringify(raw)}: ${z.prettifyError(parsed.error)}`,
+  );
+}
+
+const Milliseconds = z.number().min(0);
+
+/** Where a job's time went. */
+export const JobTimings = z.strictObject({
+  /** From submission to the start of the attempt that finished. */
+  queuedMs: Milliseconds,
+  decodeMs: Milliseconds,
+  vadMs: Milliseconds,
+  asrMs: Milliseconds,
+  /** Of the attempt that finished, wall clock. */
+  totalMs: Milliseconds,
+});
+export type JobTimings = z.infer<typeof JobTimings>;
+
+/** The job's return value: a pointer and small counts. */
+export const JobOutcome = z.strictObject({
+  /** Names the transcript in the result store. */
+  resultKey: z.string().min(1),
+  durationSeconds: z.number().min(0),
+  speechSeconds: z.number().min(0),
+  segments: z.int().min(0),
+  characters: z.int().min(0),
+  noSpeech: z.boolean(),
+  /** Codes only; the messages are in the transcript. */
+  warnings: z.array(z.string()),
+  timings: JobTimings,
+});
+export type JobOutcome = z.infer<typeof JobOutcome>;
+
+export const JobPhase = z.enum(['waiting', 'decoding', 'running', 'committing', 'handed-back']);
+export type JobPhase = z.infer<typeof JobPhase>;
+
+export const JobProgress = z.strictObject({
+  phase: JobPhase,
+  processedSeconds: z.number().min(0),
+  /** Unknown until the input has been decoded. */
+  totalSeconds: z.number().min(0).nullable(),
+  segmentsDone: z.int().min(0),
+});
+export type JobProgress = z.infer<typeof JobProgress>;
