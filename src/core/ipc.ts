@@ -1,6 +1,7 @@
 /** Messages between a worker process and its supervisor. */
 import { z } from 'zod';
 import { ModelId } from './job.ts';
+import { WorkerSettings } from './worker-settings.ts';
 
 /** A job under a worker's lock; with the token its supervisor can hand it back. */
 export const HeldJob = z.strictObject({ jobId: z.string().min(1), token: z.string().min(1) });
@@ -31,11 +32,13 @@ export const WorkerMessage = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('released'), queue: z.string(), jobId: z.string() }),
   z.strictObject({ type: z.literal('status'), status: WorkerStatus }),
   /** The worker ends on purpose, with a code of the error table. */
-  z.strictObject({ type: z.literal('failed'), code: z.string(), message: z.string() }),
+  z.strictObject({ type: z.literal('failed'), code: z.string(), detail: z.string() }),
 ]);
 export type WorkerMessage = z.infer<typeof WorkerMessage>;
 
 export const SupervisorMessage = z.discriminatedUnion('type', [
+  /** The first message: load these models and take jobs. */
+  z.strictObject({ type: z.literal('start'), settings: WorkerSettings }),
   /** Take no more jobs, finish what is held within `deadlineMs`, then exit. */
   z.strictObject({ type: z.literal('shutdown'), deadlineMs: z.int().min(0) }),
 ]);

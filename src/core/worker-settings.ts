@@ -1,0 +1,38 @@
+/** What a supervisor tells a new worker process. */
+import { z } from 'zod';
+import { LogLevel } from './config.ts';
+import { ModelId } from './job.ts';
+
+/** Where Redis is: a URL, or the unix socket of a data directory's private server. */
+export const RedisAddress = z.discriminatedUnion('kind', [
+  z.strictObject({ kind: z.literal('url'), url: z.string().min(1) }),
+  z.strictObject({ kind: z.literal('socket'), path: z.string().min(1) }),
+]);
+export type RedisAddress = z.infer<typeof RedisAddress>;
+
+export const WorkerModel = z.strictObject({
+  id: ModelId,
+  /** Sessions over one set of weights; more than the evidence admits needs `unvalidatedSlots`. */
+  slots: z.int().min(1),
+  unvalidatedSlots: z.boolean(),
+  /** Most segments in one native batch. */
+  batch: z.int().min(1).max(64),
+  /** Compute threads per slot. */
+  threads: z.int().min(1).max(64),
+});
+export type WorkerModel = z.infer<typeof WorkerModel>;
+
+export const WorkerSettings = z.strictObject({
+  redis: RedisAddress,
+  modelsDir: z.string().min(1),
+  resultsDir: z.string().min(1),
+  /** The models that this worker serves. The voice activity detector comes along by itself. */
+  models: z.array(WorkerModel).min(1),
+  /** Another addon than the one that was built with the project. */
+  addonPath: z.string().min(1).optional(),
+  /** A program name that is looked up, or a path. */
+  ffmpeg: z.string().min(1).default('ffmpeg'),
+  logLevel: LogLevel.default('info'),
+});
+export type WorkerSettings = z.infer<typeof WorkerSettings>;
+export type WorkerSettingsInput = z.input<typeof WorkerSettings>;

@@ -1,0 +1,238 @@
+/**
+ * One transcription job inside a worker: decode → speech windows → segments → recognition, all at once.
+ *
+ * Decoding runs ahead of recognition by the job's allowance of audio. Detection and recognition go through batchers
+ * that this job shares with every other job of the worker; what the job keeps of its own is the detector's state, the
+ * segmenter and the segments that are not finished yet. The first failure of any part ends the others.
+ */
+import type { TranscribeOptions } from '../core/job.ts';
+import type { Batcher } from '../runtime/batcher.ts';
+import { SAMPLE_RATE, type TaskResult, type TaskState } from '../runtime/engine.ts';
+import type { DecodeAllowance } from './decode-allowance.ts';
+import type { InputReader } from './input-reader.ts';
+import { PendingSegments, type RecognizedSegment } from './pending-segments.ts';
+import { type SpeechSegment, SpeechSegmenter } from './speech-segmenter.ts';
+
+/** Audio decoded and searched for speech per step. */
+export const DECODE_STEP_SECONDS = 30;
+
+/** What a job shares with the others of its worker. */
+export interface TranscriptionServices {
+  readonly detector: { readonly batcher: Batcher; readonly windowSamples: number };
+  readonly recognizer: { readonly batcher: Batcher; readonly maxSegmentSeconds: number };
+  readonly allowance: DecodeAllowance;
+  readonly now: () => number;
+}
+
+export interface TranscriptionRequest {
+  readonly jobId: string;
+  /** Order of arrival at this worker. */
+  readonly sequence: number;
+  readonly priority: number;
+  /** Run in batches of one: a worker has crashed on this job before. */
+  readonly alone: boolean;
+  readonly options: TranscribeOptions;
+  readonly busyTimeoutMs: number;
+  readonly detectorState: TaskState;
+  /** Called when a slot picks up a segment, and when a segment is done. */
+  readonly onProgress: (progress: TranscriptionProgress) => void;
+}
+
+export interface TranscriptionProgress {
+  readonly processedSeconds: number;
+  /** Known once the input has been decoded to its end. */
+  readonly totalSeconds: number | null;
+  readonly segmentsDone: number;
+}
+
+export interface Transcription {
+  readonly durationSeconds: number;
+  readonly speechSeconds: number;
+  readonly segments: readonly RecognizedSegment[];
+  readonly decodeMs: number;
+  readonly vadMs: number;
+  readonly asrMs: number;
+}
+
+export class TranscriptionRun {
+  readonly #reader: InputReader;
+  readonly #request: TranscriptionRequest;
+  readonly #services: TranscriptionServices;
+  readonly #segmenter: SpeechSegmenter;
+  readonly #pending = new PendingSegments();
+  /** Aborted by the job's own signal or by the first failure inside. */
+  readonly #abort = new AbortController();
+  /** Samples that detection has seen. */
+  #detected = 0;
+  #decodeMs = 0;
+  #vadMs = 0;
+  #asrStartedAt: number | undefined;
+
+  constructor(reader: InputReader, request: TranscriptionRequest, services: TranscriptionServices) {
+    this.#reader = reader;
+    this.#request = request;
+    this.#services = services;
+    this.#segmenter = createSegmenter(request.options, services);
+  }
+
+  /** @throws {WavepoolError} what ended the job: a code of decoding, recognition, CANCELLED or a timeout. */
+  async run(signal: AbortSignal): Promise<Transcription> {
+    const leave = this.#services.allowance.enter();
+    const forward = () => this.#abort.abort(signal.reason);
+    signal.addEventListener('abort', forward, { once: true });
+    if (signal.aborted) forward();
+    const doneProducing = this.#services.recognizer.batcher.expectMore();
+    try {
+      await this.#produce();
+      doneProducing();
+      await this.#pending.allSettled();
+      this.#abort.signal.throwIfAborted();
+      return this.#assemble();
+    } catch (error) {
+      this.#abort.abort(error);
+      // Native code may still read the samples: it must have let go of them before they are freed.
+      await this.#pending.allSettled();
+      throw error;
+    } finally {
+      doneProducing();
+      signal.removeEventListener('abort', forward);
+      leave();
+    }
+  }
+
+  /** Decodes the input to its end and sends every stretch of speech to recognition. */
+  async #produce(): Promise<void> {
+    const { audio } = this.#reader;
+    const { signal } = this.#abort;
+    while (!audio.ended) {
+      await this.#waitForRoom();
+      const startedAt = this.#services.now();
+      await this.#reader.decodeUntil(audio.endSample + DECODE_STEP_SECONDS * SAMPLE_RATE, signal);
+      this.#decodeMs += this.#services.now() - startedAt;
+      await this.#detectSpeech();
+    }
+    for (const segment of this.#segmenter.finish(audio.endSample)) this.#recognize(segment);
+  }
+
+  /** Waits until recognition has freed enough audio for another step. */
+  async #waitForRoom(): Promise<void> {
+    for (;;) {
+      this.#abort.signal.throwIfAborted();
+      this.#releaseAudio();
+      const held = this.#reader.audio.endSample - this.#firstNeededSample();
+      const allowed = this.#services.allowance.perJobSeconds - DECODE_STEP_SECONDS;
+      if (held <= allowed * SAMPLE_RATE || this.#pending.firstNeededSample === undefined) return;
+      await this.#pending.oldestSettled();
+    }
+  }
+
+  #firstNeededSample(): number {
+    return Math.min(this.#segmenter.keepFrom, this.#pending.firstNeededSample ?? Infinity);
+  }
+
+  #releaseAudio(): void {
+    this.#reader.audio.release(this.#firstNeededSample());
+  }
+
+  /** Runs detection over all whole windows that are new; at the end of the input over the rest, too. */
+  async #detectSpeech(): Promise<void> {
+    const { batcher, windowSamples } = this.#services.detector;
+    const { audio } = this.#reader;
+    const fresh = audio.endSample - this.#detected;
+    const endSample = audio.ended
+      ? audio.endSample
+      : this.#detected + Math.floor(fresh / windowSamples) * windowSamples;
+    if (endSample === this.#detected) return;
+    const startedAt = this.#services.now();
+    const { probabilities } = await batcher.submit(
+      {
+        ...this.#batchIdentity('vad'),
+        task: {
+          audio,
+          startSample: this.#detected,
+          endSample,
+          state: this.#request.detectorState,
+          options: {},
+        },
+        remainingSeconds: 0,
+      },
+      { signal: this.#abort.signal, busyTimeoutMs: this.#request.busyTimeoutMs },
+    );
+    this.#vadMs += this.#services.now() - startedAt;
+    this.#detected = endSample;
+    for (const segment of this.#segmenter.push(probabilities)) this.#recognize(segment);
+  }
+
+  #batchIdentity(key: string) {
+    const { jobId, sequence, priority, alone } = this.#request;
+    return { jobId, jobSequence: sequence, priority, alone, key };
+  }
+
+  #recognize(segment: SpeechSegment): void {
+    const { audio } = this.#reader;
+    this.#asrStartedAt ??= this.#services.now();
+    const recognition = this.#services.recognizer.batcher.submit(
+      {
+        ...this.#batchIdentity('asr'),
+        task: { audio, ...segment, options: {} },
+        remainingSeconds: (audio.endSample - segment.startSample) / SAMPLE_RATE,
+      },
+      {
+        signal: this.#abort.signal,
+        busyTimeoutMs: this.#request.busyTimeoutMs,
+        onStart: () => this.#reportProgress(),
+      },
+    );
+    this.#pending.add(segment, this.#watched(recognition));
+  }
+
+  /** A failed segment ends the job at once, also while decoding goes on. */
+  async #watched(recognition: Promise<TaskResult>): Promise<TaskResult> {
+    try {
+      const result = await recognition;
+      queueMicrotask(() => this.#reportProgress());
+      return result;
+    } catch (error) {
+      this.#abort.abort(error);
+      throw error;
+    }
+  }
+
+  #reportProgress(): void {
+    const { audio } = this.#reader;
+    const needed = this.#pending.firstNeededSample ?? this.#detected;
+    this.#request.onProgress({
+      processedSeconds: needed / SAMPLE_RATE,
+      totalSeconds: audio.ended ? audio.endSample / SAMPLE_RATE : null,
+      segmentsDone: this.#pending.done,
+    });
+  }
+
+  #assemble(): Transcription {
+    const now = this.#services.now();
+    return {
+      durationSeconds: this.#reader.audio.endSample / SAMPLE_RATE,
+      speechSeconds: this.#segmenter.speechSamples / SAMPLE_RATE,
+      segments: this.#pending.recognized(),
+      decodeMs: this.#decodeMs,
+      vadMs: this.#vadMs,
+      asrMs: this.#asrStartedAt === undefined ? 0 : now - this.#asrStartedAt,
+    };
+  }
+}
+
+function createSegmenter(
+  options: TranscribeOptions,
+  { detector, recognizer }: TranscriptionServices,
+): SpeechSegmenter {
+  const samples = (ms: number) => Math.round((ms * SAMPLE_RATE) / 1_000);
+  const longest = options.maxSegmentSeconds ?? recognizer.maxSegmentSeconds;
+  return new SpeechSegmenter({
+    windowSamples: detector.windowSamples,
+    threshold: options.vad.threshold,
+    minSpeechSamples: samples(options.vad.minSpeechMs),
+    minSilenceSamples: samples(options.vad.minSilenceMs),
+    padSamples: samples(options.vad.padMs),
+    maxSegmentSamples: samples(1_000 * Math.min(longest, recognizer.maxSegmentSeconds)),
+  });
+}

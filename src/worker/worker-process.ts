@@ -1,0 +1,133 @@
+/** One worker process as its supervisor sees it: what it says over IPC, what it holds, how it ends. */
+import { type ChildProcess, fork } from 'node:child_process';
+import { EventEmitter } from 'node:events';
+import { setTimeout as delay } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { isErrorCode, WavepoolError } from '../core/errors.ts';
+import {
+  type HeldJob,
+  parseWorkerMessage,
+  type SupervisorMessage,
+  type WorkerMessage,
+  type WorkerStatus,
+} from '../core/ipc.ts';
+import type { Logger } from '../core/logger.ts';
+import type { WorkerSettings } from '../core/worker-settings.ts';
+
+const WORKER_SCRIPT = fileURLToPath(new URL('../../workers/audio-worker.js', import.meta.url));
+/** After its drain deadline a worker gets this long to end by itself. */
+const KILL_AFTER_MS = 5_000;
+
+/** Jobs under a worker's locks, by queue, oldest first. */
+export type HeldByQueue = ReadonlyMap<string, readonly HeldJob[]>;
+
+export interface WorkerEnd {
+  readonly exitCode: number | null;
+  readonly signal: NodeJS.Signals | null;
+}
+
+export interface WorkerProcessOptions {
+  readonly settings: WorkerSettings;
+  readonly workerScript: string | undefined;
+  readonly logger: Logger;
+}
+
+export class WorkerProcess extends EventEmitter<{ status: [WorkerStatus] }> {
+  readonly pid: number;
+  /** Settles once: the worker takes jobs, or the reason why it never will. */
+  readonly ready: Promise<void>;
+  readonly ended: Promise<WorkerEnd>;
+  readonly #child: ChildProcess;
+  readonly #held = new Map<string, Map<string, HeldJob>>();
+  #becomeReady: () => void = () => undefined;
+  #refuse: (reason: WavepoolError) => void = () => undefined;
+
+  constructor({ settings, workerScript = WORKER_SCRIPT, logger }: WorkerProcessOptions) {
+    super();
+    this.ready = new Promise((resolve, reject) => {
+      this.#becomeReady = resolve;
+      this.#refuse = reject;
+    });
+    // Whoever waits for `ready` sees its failure; a supervisor that is closing does not wait.
+    this.ready.catch(() => undefined);
+    this.#child = fork(workerScript, [], { stdio: ['ignore', 'ignore', 'inherit', 'ipc'] });
+    this.pid = this.#child.pid ?? -1;
+    this.#child.on('message', (raw) => this.#receive(raw, logger));
+    this.ended = new Promise((resolve) => {
+      this.#child.once('error', (cause) => {
+        this.#refuse(new WavepoolError('INTERNAL', cause.message, { cause }));
+        if (this.#child.pid === undefined) resolve({ exitCode: null, signal: null });
+      });
+      this.#child.once('exit', (exitCode, signal) => {
+        const how = signal ? `signal ${signal}` : `exit code ${exitCode}`;
+        this.#refuse(new WavepoolError('WORKER_CRASHED', `it ended while starting (${how})`));
+        resolve({ exitCode, signal });
+      });
+    });
+    this.#send({ type: 'start', settings });
+  }
+
+  get held(): HeldByQueue {
+    return new Map([...this.#held].map(([queue, jobs]) => [queue, [...jobs.values()]]));
+  }
+
+  /** Asks the worker to drain; ends it the hard way when it does not come to an end. */
+  async shutdown(deadlineMs: number): Promise<void> {
+    this.#send({ type: 'shutdown', deadlineMs });
+    const timer = new AbortController();
+    const late = delay(deadlineMs + KILL_AFTER_MS, true, { signal: timer.signal });
+    const isLate = await Promise.race([this.ended.then(() => false), late]);
+    timer.abort();
+    late.catch(() => undefined);
+    if (isLate) this.kill();
+    await this.ended;
+  }
+
+  kill(): void {
+    this.#child.kill('SIGKILL');
+  }
+
+  #send(message: SupervisorMessage): void {
+    // A worker that has gone is noticed by its exit.
+    if (this.#child.connected) this.#child.send(message, () => undefined);
+  }
+
+  #receive(raw: unknown, logger: Logger): void {
+    const message = parseWorkerMessage(raw);
+    if (message === undefined) logger.warn({ pid: this.pid }, 'unknown message from a worker');
+    else this.#handle(message);
+  }
+
+  #handle(message: WorkerMessage): void {
+    switch (message.type) {
+      case 'ready':
+        this.#becomeReady();
+        return;
+      case 'held':
+        this.#jobsOf(message.queue).set(message.jobId, {
+          jobId: message.jobId,
+          token: message.token,
+        });
+        return;
+      case 'released':
+        this.#jobsOf(message.queue).delete(message.jobId);
+        return;
+      case 'status':
+        this.emit('status', message.status);
+        return;
+      case 'failed': {
+        const code = isErrorCode(message.code) ? message.code : 'INTERNAL';
+        this.#refuse(new WavepoolError(code, message.detail));
+        return;
+      }
+      default:
+        message satisfies never;
+    }
+  }
+
+  #jobsOf(queue: string): Map<string, HeldJob> {
+    const jobs = this.#held.get(queue) ?? new Map<string, HeldJob>();
+    this.#held.set(queue, jobs);
+    return jobs;
+  }
+}
