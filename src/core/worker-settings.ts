@@ -12,6 +12,8 @@ export type RedisAddress = z.infer<typeof RedisAddress>;
 
 export const WorkerModel = z.strictObject({
   id: ModelId,
+  /** The converted weights. */
+  path: z.string().min(1),
   /** Sessions over one set of weights; more than the evidence admits needs `unvalidatedSlots`. */
   slots: z.int().min(1),
   unvalidatedSlots: z.boolean(),
@@ -24,10 +26,11 @@ export type WorkerModel = z.infer<typeof WorkerModel>;
 
 export const WorkerSettings = z.strictObject({
   redis: RedisAddress,
-  modelsDir: z.string().min(1),
   resultsDir: z.string().min(1),
-  /** The models that this worker serves. The voice activity detector comes along by itself. */
+  /** The models that this worker serves. */
   models: z.array(WorkerModel).min(1),
+  /** The voice activity detector that finds speech for them. */
+  detector: z.strictObject({ id: ModelId, path: z.string().min(1) }),
   /** Another addon than the one that was built with the project. */
   addonPath: z.string().min(1).optional(),
   /** A program name that is looked up, or a path. */

@@ -6,8 +6,8 @@
  * segmenter and the segments that are not finished yet. The first failure of any part ends the others.
  */
 import type { TranscribeOptions } from '../core/job.ts';
-import type { Batcher } from '../runtime/batcher.ts';
 import { SAMPLE_RATE, type TaskResult, type TaskState } from '../runtime/engine.ts';
+import type { ModelEntry } from '../runtime/model-entry.ts';
 import type { DecodeAllowance } from './decode-allowance.ts';
 import type { InputReader } from './input-reader.ts';
 import { PendingSegments, type RecognizedSegment } from './pending-segments.ts';
@@ -18,8 +18,8 @@ export const DECODE_STEP_SECONDS = 30;
 
 /** What a job shares with the others of its worker. */
 export interface TranscriptionServices {
-  readonly detector: { readonly batcher: Batcher; readonly windowSamples: number };
-  readonly recognizer: { readonly batcher: Batcher; readonly maxSegmentSeconds: number };
+  readonly detector: ModelEntry;
+  readonly recognizer: ModelEntry;
   readonly allowance: DecodeAllowance;
   readonly now: () => number;
 }
@@ -33,7 +33,6 @@ export interface TranscriptionRequest {
   readonly alone: boolean;
   readonly options: TranscribeOptions;
   readonly busyTimeoutMs: number;
-  readonly detectorState: TaskState;
   /** Called when a slot picks up a segment, and when a segment is done. */
   readonly onProgress: (progress: TranscriptionProgress) => void;
 }
@@ -60,6 +59,7 @@ export class TranscriptionRun {
   readonly #services: TranscriptionServices;
   readonly #segmenter: SpeechSegmenter;
   readonly #pending = new PendingSegments();
+  readonly #detectorState: TaskState;
   /** Aborted by the job's own signal or by the first failure inside. */
   readonly #abort = new AbortController();
   /** Samples that detection has seen. */
@@ -72,6 +72,7 @@ export class TranscriptionRun {
     this.#reader = reader;
     this.#request = request;
     this.#services = services;
+    this.#detectorState = services.detector.model.createState();
     this.#segmenter = createSegmenter(request.options, services);
   }
 
@@ -81,10 +82,10 @@ export class TranscriptionRun {
     const forward = () => this.#abort.abort(signal.reason);
     signal.addEventListener('abort', forward, { once: true });
     if (signal.aborted) forward();
-    const doneProducing = this.#services.recognizer.batcher.expectMore();
+    const expectation = this.#services.recognizer.batcher.expectMore();
     try {
       await this.#produce();
-      doneProducing();
+      expectation.done();
       await this.#pending.allSettled();
       this.#abort.signal.throwIfAborted();
       return this.#assemble();
@@ -94,7 +95,7 @@ export class TranscriptionRun {
       await this.#pending.allSettled();
       throw error;
     } finally {
-      doneProducing();
+      expectation.done();
       signal.removeEventListener('abort', forward);
       leave();
     }
@@ -136,7 +137,7 @@ export class TranscriptionRun {
 
   /** Runs detection over all whole windows that are new; at the end of the input over the rest, too. */
   async #detectSpeech(): Promise<void> {
-    const { batcher, windowSamples } = this.#services.detector;
+    const { windowSamples } = this.#services.detector.model.info;
     const { audio } = this.#reader;
     const fresh = audio.endSample - this.#detected;
     const endSample = audio.ended
@@ -144,17 +145,12 @@ export class TranscriptionRun {
       : this.#detected + Math.floor(fresh / windowSamples) * windowSamples;
     if (endSample === this.#detected) return;
     const startedAt = this.#services.now();
-    const { probabilities } = await batcher.submit(
+    const startSample = this.#detected;
+    const { probabilities } = await this.#services.detector.submit(
       {
         ...this.#batchIdentity('vad'),
-        task: {
-          audio,
-          startSample: this.#detected,
-          endSample,
-          state: this.#request.detectorState,
-          options: {},
-        },
-        remainingSeconds: 0,
+        task: { audio, startSample, endSample, state: this.#detectorState, options: {} },
+        jobRemainingSeconds: 0,
       },
       { signal: this.#abort.signal, busyTimeoutMs: this.#request.busyTimeoutMs },
     );
@@ -171,17 +167,14 @@ export class TranscriptionRun {
   #recognize(segment: SpeechSegment): void {
     const { audio } = this.#reader;
     this.#asrStartedAt ??= this.#services.now();
-    const recognition = this.#services.recognizer.batcher.submit(
+    const recognition = this.#services.recognizer.submit(
       {
         ...this.#batchIdentity('asr'),
         task: { audio, ...segment, options: {} },
-        remainingSeconds: (audio.endSample - segment.startSample) / SAMPLE_RATE,
-      },
-      {
-        signal: this.#abort.signal,
-        busyTimeoutMs: this.#request.busyTimeoutMs,
+        jobRemainingSeconds: (audio.endSample - segment.startSample) / SAMPLE_RATE,
         onStart: () => this.#reportProgress(),
       },
+      { signal: this.#abort.signal, busyTimeoutMs: this.#request.busyTimeoutMs },
     );
     this.#pending.add(segment, this.#watched(recognition));
   }
@@ -226,13 +219,14 @@ function createSegmenter(
   { detector, recognizer }: TranscriptionServices,
 ): SpeechSegmenter {
   const samples = (ms: number) => Math.round((ms * SAMPLE_RATE) / 1_000);
-  const longest = options.maxSegmentSeconds ?? recognizer.maxSegmentSeconds;
+  const modelLimit = recognizer.model.info.maxSegmentSeconds || Number.POSITIVE_INFINITY;
+  const longest = Math.min(options.maxSegmentSeconds ?? modelLimit, modelLimit);
   return new SpeechSegmenter({
-    windowSamples: detector.windowSamples,
+    windowSamples: detector.model.info.windowSamples,
     threshold: options.vad.threshold,
     minSpeechSamples: samples(options.vad.minSpeechMs),
     minSilenceSamples: samples(options.vad.minSilenceMs),
     padSamples: samples(options.vad.padMs),
-    maxSegmentSamples: samples(1_000 * Math.min(longest, recognizer.maxSegmentSeconds)),
+    maxSegmentSamples: samples(1_000 * longest),
   });
 }

@@ -1,0 +1,177 @@
+/**
+ * A worker: loads its models, takes jobs from their queues, runs them, reports what it holds.
+ *
+ *   start() ──▶ loading ──▶ taking jobs ──close(deadline)──▶ draining ──deadline──▶ handing back ──▶ closed
+ *
+ * BullMQ keeps locks, stall checks, retries and events; this class maps its jobs to the processor and back.
+ */
+import { type Job, WaitingError, Worker } from 'bullmq';
+import { toWavepoolError, WavepoolError } from '../core/errors.ts';
+import type { WorkerMessage } from '../core/ipc.ts';
+import { type JobData, type JobOutcome, type JobProgress, parseJobData } from '../core/job.ts';
+import type { Logger } from '../core/logger.ts';
+import type { WorkerModel, WorkerSettings } from '../core/worker-settings.ts';
+import { CancellationListener } from '../queue/cancellation.ts';
+import { openConnection } from '../queue/connection.ts';
+import { toQueueError } from '../queue/failures.ts';
+import { QUEUE_PREFIX } from '../queue/queue-names.ts';
+import type { Engine } from '../runtime/engine.ts';
+import type { ResultStore } from '../storage/result-store.ts';
+import { HeldJobs, LockLostError } from './held-jobs.ts';
+import { JobProcessor } from './job-processor.ts';
+import { jobConcurrency, loadServedModels, type ServedModels } from './served-models.ts';
+
+/** Long enough for a busy event loop, short enough that a lost machine's jobs are soon somebody else's. */
+const LOCK_DURATION_MS = 60_000;
+const STALLED_INTERVAL_MS = 30_000;
+/** Only the backstop for a lost machine: crashes are counted and limited by the hand-back. */
+const MAX_STALLED_COUNT = 5;
+
+type TranscribeJob = Job<JobData, JobOutcome>;
+type ModelWorker = Worker<JobData, JobOutcome>;
+
+export interface AudioWorkerOptions {
+  readonly settings: WorkerSettings;
+  readonly engine: Engine;
+  readonly results: ResultStore;
+  readonly logger: Logger;
+  readonly report: (message: WorkerMessage) => void;
+}
+
+export class AudioWorker {
+  readonly #options: AudioWorkerOptions;
+  readonly #held: HeldJobs;
+  #served: ServedModels | undefined;
+  #workers: ModelWorker[] = [];
+  #cancellations: CancellationListener | undefined;
+  #closed: Promise<void> | undefined;
+
+  constructor(options: AudioWorkerOptions) {
+    this.#options = options;
+    this.#held = new HeldJobs(options.report);
+  }
+
+  /** Loads the models, then takes jobs.
+   *  @throws {WavepoolError} why a model could not be loaded, or REDIS_UNAVAILABLE. */
+  async start(): Promise<void> {
+    const { settings, engine, results, logger } = this.#options;
+    this.#served = await loadServedModels(engine, settings);
+    const { runtime, detector, allowance } = this.#served;
+    const { ffmpeg } = settings;
+    const processor = new JobProcessor({ runtime, detector, results, allowance, ffmpeg });
+    this.#workers = settings.models.map((model) => this.#openQueue(model, processor));
+    this.#cancellations = await CancellationListener.open({
+      address: settings.redis,
+      onCancel: ({ model, jobId }) => {
+        this.#held.abort(model, jobId, new WavepoolError('CANCELLED', jobId));
+      },
+    });
+    await Promise.all(this.#workers.map((worker) => worker.waitUntilReady()));
+    for (const worker of this.#workers) {
+      worker.run().catch((err: unknown) => logger.error({ err }, 'the queue reader stopped'));
+    }
+  }
+
+  /** Takes no more jobs, lets the held ones finish within the deadline, hands back the rest. Idempotent. */
+  close({ deadlineMs }: { readonly deadlineMs: number }): Promise<void> {
+    this.#closed ??= this.#close(deadlineMs);
+    return this.#closed;
+  }
+
+  async #close(deadlineMs: number): Promise<void> {
+    const late = setTimeout(() => {
+      this.#held.abortAll(new WavepoolError('SHUTTING_DOWN', 'the drain deadline has passed'));
+    }, deadlineMs);
+    // `close` waits for the running processors, however they end.
+    await Promise.all(this.#workers.map((worker) => worker.close()));
+    clearTimeout(late);
+    await this.#cancellations?.close();
+    await this.#served?.runtime.close();
+  }
+
+  #openQueue(model: WorkerModel, processor: JobProcessor): ModelWorker {
+    const { settings, logger } = this.#options;
+    const connection = openConnection(settings.redis, {
+      role: 'patient',
+      name: `worker:${model.id}`,
+    });
+    // Three declared parameters, or BullMQ gives no signal; ours is made by `HeldJobs`, so two are enough.
+    const worker: ModelWorker = new Worker(
+      model.id,
+      (job: TranscribeJob, token = '') => this.#process(job, token, processor),
+      {
+        connection,
+        prefix: QUEUE_PREFIX,
+        autorun: false,
+        concurrency: jobConcurrency(model),
+        lockDuration: LOCK_DURATION_MS,
+        stalledInterval: STALLED_INTERVAL_MS,
+        maxStalledCount: MAX_STALLED_COUNT,
+      },
+    );
+    worker.on('completed', (job) => this.#held.release(model.id, String(job.id)));
+    worker.on('failed', (job) => {
+      if (job) this.#held.release(model.id, String(job.id));
+    });
+    worker.on('lockRenewalFailed', (jobIds) => {
+      for (const jobId of jobIds) this.#held.abort(model.id, jobId, new LockLostError(jobId));
+    });
+    worker.on('error', (err) => logger.warn({ err, model: model.id }, 'queue error'));
+    worker.on('closed', () => connection.disconnect());
+    return worker;
+  }
+
+  /** One delivery of a job. What it throws is what BullMQ understands. */
+  async #process(job: TranscribeJob, token: string, processor: JobProcessor): Promise<JobOutcome> {
+    const jobId = String(job.id);
+    const queue = job.queueName;
+    const logger = this.#options.logger.child({ jobId, queue });
+    try {
+      const data = parseJobData(job.data);
+      const signal = this.#held.hold(queue, jobId, token, data.clocks);
+      return await processor.process({
+        jobId,
+        data,
+        signal,
+        priority: job.priority,
+        onProgress: (progress) => this.#tell(job, progress, logger),
+        assertOwned: () => assertOwned(job, token),
+      });
+    } catch (thrown) {
+      throw await this.#explain(thrown, job, token, logger);
+    } finally {
+      this.#held.settle(queue, jobId);
+    }
+  }
+
+  /** Turns what ended a job into what its queue understands. */
+  async #explain(thrown: unknown, job: TranscribeJob, token: string, logger: Logger) {
+    if (thrown instanceof LockLostError) {
+      logger.warn('the job belongs to another worker now; its result here was dropped');
+      this.#held.release(job.queueName, String(job.id));
+      return new WaitingError(thrown.message);
+    }
+    const error = toWavepoolError(thrown);
+    if (error.code === 'SHUTTING_DOWN') {
+      await job.moveToWait(token);
+      this.#held.release(job.queueName, String(job.id));
+      return new WaitingError(error.message);
+    }
+    if (error.code === 'INTERNAL') logger.error({ err: thrown }, 'job failed unexpectedly');
+    else logger.info({ code: error.code }, error.message);
+    return toQueueError(error);
+  }
+
+  /** Progress is for watchers: a job does not fail because it could not be told. */
+  #tell(job: TranscribeJob, progress: JobProgress, logger: Logger): void {
+    job.updateProgress(progress).catch((err: unknown) => {
+      logger.debug({ err }, 'progress could not be told');
+    });
+  }
+}
+
+/** @throws {LockLostError} when the job's lock has run out, so that another worker may have it. */
+async function assertOwned(job: TranscribeJob, token: string): Promise<void> {
+  const extended = await job.extendLock(token, LOCK_DURATION_MS);
+  if (extended !== 1) throw new LockLostError(String(job.id));
+}

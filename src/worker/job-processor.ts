@@ -1,0 +1,119 @@
+/**
+ * What a worker does with one job, from the queue's data to the committed result. Knows nothing of BullMQ: the caller
+ * gives it the job's data, a signal and two callbacks, and maps what it throws to the queue.
+ */
+import { stat } from 'node:fs/promises';
+import { WavepoolError } from '../core/errors.ts';
+import type { JobData, JobOutcome, JobProgress } from '../core/job.ts';
+import type { Transcript } from '../core/transcript.ts';
+import type { ModelEntry } from '../runtime/model-entry.ts';
+import type { Runtime } from '../runtime/runtime.ts';
+import { type CheckedInput, resolveInput } from '../storage/inputs.ts';
+import type { ResultStore } from '../storage/result-store.ts';
+import type { DecodeAllowance } from './decode-allowance.ts';
+import { type InputReader, openInput } from './input-reader.ts';
+import { buildTranscript, outcomeOf } from './transcript-builder.ts';
+import { type Transcription, TranscriptionRun } from './transcription.ts';
+
+/** Progress within a phase is told at most this often. */
+const PROGRESS_INTERVAL_MS = 1_000;
+
+export interface JobProcessorOptions {
+  readonly runtime: Runtime;
+  readonly detector: ModelEntry;
+  readonly results: ResultStore;
+  readonly allowance: DecodeAllowance;
+  readonly ffmpeg: string;
+}
+
+export interface JobAttempt {
+  readonly jobId: string;
+  readonly data: JobData;
+  readonly priority: number;
+  readonly signal: AbortSignal;
+  readonly onProgress: (progress: JobProgress) => void;
+  /** Throws when the job is no longer this worker's: its result must not be written then. */
+  readonly assertOwned: () => Promise<void>;
+}
+
+export class JobProcessor {
+  readonly #options: JobProcessorOptions;
+  #sequence = 0;
+
+  constructor(options: JobProcessorOptions) {
+    this.#options = options;
+  }
+
+  /** @throws {WavepoolError} why the job failed. */
+  async process(attempt: JobAttempt): Promise<JobOutcome> {
+    const { results } = this.#options;
+    attempt.signal.throwIfAborted();
+    const earlier = await results.find(attempt.jobId);
+    if (earlier) return outcomeOf(earlier.transcript, earlier.key);
+    const transcript = await this.#transcribe(attempt);
+    await attempt.assertOwned();
+    const { key, committed } = await results.commit(attempt.jobId, transcript);
+    return outcomeOf(committed ? transcript : await results.read(key), key);
+  }
+
+  async #transcribe(attempt: JobAttempt): Promise<Transcript> {
+    const startedAt = Date.now();
+    const { runtime, ffmpeg } = this.#options;
+    const recognizer = runtime.entry(attempt.data.model);
+    const input = await resolveInput(attempt.data.input);
+    const reader = await openInput(runtime.engine, input.path, ffmpeg);
+    try {
+      const transcription = await this.#run(attempt, reader, recognizer);
+      if (transcription.durationSeconds === 0) throw new WavepoolError('INPUT_EMPTY', input.path);
+      await assertUnchanged(input);
+      return buildTranscript({
+        jobId: attempt.jobId,
+        data: attempt.data,
+        bytes: input.bytes,
+        reader,
+        transcription,
+        timings: {
+          queuedMs: Math.max(0, startedAt - attempt.data.submittedAt),
+          decodeMs: Math.round(transcription.decodeMs),
+          vadMs: Math.round(transcription.vadMs),
+          asrMs: Math.round(transcription.asrMs),
+          totalMs: Date.now() - startedAt,
+        },
+        build: runtime.engine.build.identity,
+        createdAt: new Date(),
+      });
+    } finally {
+      await reader.close();
+    }
+  }
+
+  #run(attempt: JobAttempt, reader: InputReader, recognizer: ModelEntry): Promise<Transcription> {
+    const { jobId, data, priority, signal } = attempt;
+    const { detector, allowance } = this.#options;
+    this.#sequence += 1;
+    let toldAt = Number.NEGATIVE_INFINITY;
+    const request = {
+      jobId,
+      sequence: this.#sequence,
+      priority,
+      alone: data.crashCount > 0,
+      options: data.options,
+      busyTimeoutMs: data.clocks.busyTimeoutMs,
+      onProgress: (progress: Omit<JobProgress, 'phase'>) => {
+        const now = performance.now();
+        if (now - toldAt < PROGRESS_INTERVAL_MS) return;
+        toldAt = now;
+        attempt.onProgress({ phase: 'running', ...progress });
+      },
+    };
+    const services = { detector, recognizer, allowance, now: () => performance.now() };
+    return new TranscriptionRun(reader, request, services).run(signal);
+  }
+}
+
+/** A file that was written to while it was read gives a transcript of nothing that ever existed. */
+async function assertUnchanged(input: CheckedInput): Promise<void> {
+  const now = await stat(input.path).catch(() => undefined);
+  if (now && now.size === input.bytes && now.mtimeMs === input.mtimeMs) return;
+  throw new WavepoolError('INPUT_CHANGED', input.path);
+}

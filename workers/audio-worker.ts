@@ -1,0 +1,54 @@
+/**
+ * The worker process. Its supervisor sends the settings, then hears what it holds; when the supervisor goes away, the
+ * worker ends, too. Exit codes: 0 after a shutdown that was asked for, 3 when it could not start.
+ */
+import process from 'node:process';
+import { toWavepoolError } from '../src/core/errors.ts';
+import { parseSupervisorMessage, type WorkerMessage } from '../src/core/ipc.ts';
+import { createLogger } from '../src/core/logger.ts';
+import type { WorkerSettings } from '../src/core/worker-settings.ts';
+import { NativeEngine } from '../src/engine/native-engine.ts';
+import { LocalResultStore } from '../src/storage/local-result-store.ts';
+import { AudioWorker } from '../src/worker/audio-worker.ts';
+
+/** For a worker that is told to end by itself, and not through its supervisor. */
+const DRAIN_MS = 30_000;
+
+let worker: AudioWorker | undefined;
+
+function report(message: WorkerMessage): void {
+  // A supervisor that has gone is noticed by 'disconnect'.
+  if (process.connected) process.send?.(message, undefined, undefined, () => undefined);
+}
+
+async function start(settings: WorkerSettings): Promise<void> {
+  const logger = createLogger(settings.logLevel, 'worker');
+  try {
+    const engine = new NativeEngine({ addonPath: settings.addonPath });
+    const results = new LocalResultStore(settings.resultsDir);
+    worker = new AudioWorker({ settings, engine, results, logger, report });
+    await worker.start();
+    report({ type: 'ready' });
+  } catch (thrown) {
+    const { code, detail } = toWavepoolError(thrown);
+    if (code === 'INTERNAL') logger.error({ err: thrown }, 'the worker could not start');
+    report({ type: 'failed', code, detail });
+    process.exitCode = 3;
+    process.disconnect?.();
+  }
+}
+
+async function shutdown(deadlineMs: number): Promise<void> {
+  await worker?.close({ deadlineMs });
+  process.exit();
+}
+
+process.on('message', (raw) => {
+  const message = parseSupervisorMessage(raw);
+  if (message?.type === 'start') void start(message.settings);
+  if (message?.type === 'shutdown') void shutdown(message.deadlineMs);
+});
+process.on('disconnect', () => void shutdown(0));
+// Ctrl-C reaches the whole process group; the supervisor decides what it means.
+process.on('SIGINT', () => undefined);
+process.on('SIGTERM', () => void shutdown(DRAIN_MS));
