@@ -1,0 +1,73 @@
+/** What a worker publishes about its models. One snapshot is taken in one turn, so its fields belong together. */
+import { z } from 'zod';
+
+const Count = z.int().nonnegative();
+const Amount = z.number().nonnegative();
+
+/** `reconfiguring` is reserved for replacing a model's configuration in place. */
+export const ModelState = z.enum([
+  'unloaded',
+  'loading',
+  'ready',
+  'failed',
+  'reconfiguring',
+  'unloading',
+]);
+export type ModelState = z.infer<typeof ModelState>;
+
+export const BatchStats = z.strictObject({
+  /** Segments that wait for a slot. */
+  queuedItems: Count,
+  queuedSeconds: Amount,
+  runningBatches: Count,
+  runningItems: Count,
+  /** Element i counts the batches of i + 1 items that have ended. */
+  batchSizes: z.array(Count),
+  completedItems: Count,
+  failedItems: Count,
+  cancelledItems: Count,
+  /** Audio of the completed items. */
+  audioSeconds: Amount,
+  /** Time that batches have held slots, summed over the slots. */
+  busyMs: Amount,
+});
+export type BatchStats = z.infer<typeof BatchStats>;
+
+export const ModelStatus = z.strictObject({
+  id: z.string(),
+  path: z.string(),
+  state: ModelState,
+  /** Raised by each publication of a loaded model; 0 = never loaded. */
+  generation: Count,
+  /** Why the last load failed; null in every state but `failed`. */
+  failure: z.strictObject({ code: z.string(), message: z.string() }).nullable(),
+  /** Known while the model is loaded. */
+  family: z.string().nullable(),
+  task: z.string().nullable(),
+  mode: z.enum(['offline', 'streaming']),
+  /** Logical residency: false from the start of an unload, though memory is freed at its end. */
+  loaded: z.boolean(),
+  /** Configured count. */
+  slots: z.int().min(1),
+  /** Occupied request slots; an exclusive holder does not count. */
+  activeSlots: Count,
+  /** Whether a manager holds the model. */
+  exclusive: z.boolean(),
+  /** Waiting requests only; each segment in the batcher is one. */
+  queuedRequests: Count,
+  waitingManagers: Count,
+  /** What the loaded pool advertises (may exceed `slots`); null while `loaded` is false. */
+  maxParallelSlots: z.int().min(1).nullable(),
+  weightBytes: Count.nullable(),
+  /** By slot. */
+  sessionBytes: z.array(Count).nullable(),
+  batches: BatchStats,
+});
+export type ModelStatus = z.infer<typeof ModelStatus>;
+
+export const RuntimeStatus = z.strictObject({
+  /** Build identity of the native code. */
+  build: z.string(),
+  models: z.array(ModelStatus),
+});
+export type RuntimeStatus = z.infer<typeof RuntimeStatus>;

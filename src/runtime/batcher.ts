@@ -1,0 +1,302 @@
+/**
+ * Mixes segments of many jobs into native batches.
+ *
+ * A segment waits in the batcher's own queue. When enough of them are due, the batcher asks `ModelSlots` for a lease;
+ * only when the lease is granted is the batch formed, from whatever is due then (late binding). Segments keep their
+ * place before a manager: in the turn in which one joins, every segment still held back asks for a lease, and segments
+ * that arrive later never ride in those leases.
+ *
+ * A lease is released only after native code has really returned. One bad or cancelled segment never fails another.
+ */
+import { toWavepoolError, WavepoolError } from '../core/errors.ts';
+import type { BatchStats } from '../core/status.ts';
+import { PendingItem, type Segment, type SubmitOptions } from './batch-item.ts';
+import { type BatchLimits, dueBatches, planBatch, type Turn } from './batch-planner.ts';
+import { BatchCounters } from './batch-stats.ts';
+import { cancellation } from './cancellation.ts';
+import type { Clock, Timer } from './clock.ts';
+import type { SessionPool, TaskOutcome, TaskResult } from './engine.ts';
+import type { RunLease } from './leases.ts';
+import type { ModelSlots } from './model-slots.ts';
+
+export interface BatcherLimits extends BatchLimits {
+  /** Longest wait for company, counted from the oldest waiting segment. */
+  readonly maxWaitMs: number;
+}
+
+export interface BatcherOptions {
+  /** Names the model in errors. */
+  readonly label: string;
+  readonly clock: Clock;
+  /** Without a bound on its waiters: the callers bound what they submit. */
+  readonly slots: ModelSlots;
+  /** The pool to run on, asked for under a slot lease. A throw fails the batch. */
+  readonly pool: () => SessionPool;
+  readonly limits: BatcherLimits;
+}
+
+/** Says that a job will still submit segments, so that waiting for company is worth while. */
+export interface Expectation extends Disposable {
+  /** Idempotent. */
+  done(): void;
+}
+
+interface LeaseRequest {
+  readonly epoch: number;
+  readonly abandon: AbortController;
+}
+
+export class Batcher {
+  readonly #label: string;
+  readonly #clock: Clock;
+  readonly #slots: ModelSlots;
+  readonly #pool: () => SessionPool;
+  readonly #counters = new BatchCounters();
+  readonly #idleListeners = new Set<() => void>();
+  #limits: BatcherLimits;
+  #queue: PendingItem[] = [];
+  /** In the order of joining. */
+  #leaseRequests: LeaseRequest[] = [];
+  #waitTimer: Timer | undefined;
+  #expected = 0;
+  #turn: Turn = 'oldest';
+  #draining = false;
+
+  constructor(options: BatcherOptions) {
+    this.#label = options.label;
+    this.#clock = options.clock;
+    this.#slots = options.slots;
+    this.#pool = options.pool;
+    this.#limits = options.limits;
+    this.#slots.beforeBarrier(() => this.#holdPlaces());
+  }
+
+  /** Takes effect with the next batch formed. */
+  configure(limits: BatcherLimits): void {
+    this.#limits = limits;
+    this.#pump();
+  }
+
+  /**
+   * Runs a segment in some batch.
+   * @throws {WavepoolError} BUSY_TIMEOUT, BUSY_OVERDUE, CANCELLED (or the signal's own error), SHUTTING_DOWN,
+   * INVALID_REQUEST, or what native code reported for this segment.
+   */
+  submit(segment: Segment, options: SubmitOptions = {}): Promise<TaskResult> {
+    return new Promise((resolve, reject) => {
+      if (this.#draining) throw this.#shuttingDown();
+      if (options.signal?.aborted) throw cancellation(options.signal);
+      const label = `a segment of job ${segment.jobId}`;
+      const refusal = this.#slots.refusal({ timeoutMs: options.busyTimeoutMs ?? 0, label });
+      if (refusal) throw refusal;
+      const item = new PendingItem(segment, this.#slots.epoch, this.#clock.now(), {
+        resolve,
+        reject,
+        ended: ({ seconds }, end) => this.#counters.itemEnded(end, seconds),
+      });
+      item.watch(this.#clock, options, () => this.#leave(item));
+      this.#queue.push(item);
+      this.#pump();
+    });
+  }
+
+  /** While an expectation is open, segments may wait for company. */
+  expectMore(): Expectation {
+    this.#expected += 1;
+    let open = true;
+    const done = (): void => {
+      if (!open) return;
+      open = false;
+      this.#expected -= 1;
+      this.#pump();
+    };
+    return { done, [Symbol.dispose]: done };
+  }
+
+  /** Lease requests of this batcher that `ModelSlots` counts as waiting or has just granted. */
+  get leaseRequests(): number {
+    return this.#leaseRequests.length;
+  }
+
+  stats(): BatchStats {
+    const queuedSeconds = this.#queue.reduce((sum, item) => sum + item.seconds, 0);
+    return this.#counters.snapshot(this.#queue.length, queuedSeconds);
+  }
+
+  /** Refuses new segments (SHUTTING_DOWN) and waits until the queued and the running ones have ended. */
+  drain(signal?: AbortSignal): Promise<void> {
+    this.#draining = true;
+    this.#pump();
+    return new Promise((resolve, reject) => {
+      if (this.#isIdle()) return resolve();
+      if (signal?.aborted) throw cancellation(signal);
+      const finish = (): void => {
+        this.#idleListeners.delete(finish);
+        signal?.removeEventListener('abort', onAbort);
+        if (signal?.aborted && !this.#isIdle()) reject(cancellation(signal));
+        else resolve();
+      };
+      const onAbort = finish;
+      this.#idleListeners.add(finish);
+      signal?.addEventListener('abort', onAbort);
+    });
+  }
+
+  /** Refuses new and queued segments (SHUTTING_DOWN) and waits for the running ones. Idempotent. */
+  async close(): Promise<void> {
+    this.#draining = true;
+    this.#failQueued(() => true, this.#shuttingDown());
+    await this.drain();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  /** Asks for as many leases as batches are due, and arms the timer for those that are not yet. */
+  #pump(): void {
+    this.#waitTimer?.cancel();
+    this.#waitTimer = undefined;
+    const due = this.#due(this.#queue.filter((item) => item.epoch === this.#slots.epoch));
+    this.#requestLeases(due.count);
+    this.#abandonSurplus();
+    if (due.nextAtMs !== undefined) {
+      const delayMs = Math.max(0, due.nextAtMs - this.#clock.now());
+      this.#waitTimer = this.#clock.setTimer(delayMs, () => this.#pump());
+    }
+    if (this.#isIdle()) for (const listener of [...this.#idleListeners]) listener();
+  }
+
+  #due(items: readonly PendingItem[]) {
+    const expectMore = this.#expected > 0 && !this.#draining;
+    return dueBatches(items, this.#limits, this.#clock.now(), expectMore);
+  }
+
+  /**
+   * A manager is about to join. From now on the queue of this epoch can only shrink, and every lease granted before
+   * the manager takes at least one segment, so one request per segment is always enough; surplus ones are abandoned.
+   */
+  #holdPlaces(): void {
+    const { epoch } = this.#slots;
+    this.#requestLeases(this.#queue.filter((item) => item.epoch === epoch).length);
+  }
+
+  /** Brings the requests of the current epoch up to `count`. */
+  #requestLeases(count: number): void {
+    const { epoch } = this.#slots;
+    const present = this.#leaseRequests.filter((request) => request.epoch === epoch).length;
+    for (let index = present; index < count; index += 1) this.#requestLease(epoch);
+  }
+
+  #requestLease(epoch: number): void {
+    const request = { epoch, abandon: new AbortController() };
+    const { signal } = request.abandon;
+    const gone = (): void => {
+      this.#leaseRequests = this.#leaseRequests.filter((other) => other !== request);
+    };
+    this.#leaseRequests.push(request);
+    // Not awaited: both callbacks end every segment they take, so nothing is left to report.
+    void this.#slots.acquireRun({ timeoutMs: 0, label: this.#label, signal }).then(
+      (lease) => {
+        gone();
+        this.#onGranted(lease, epoch);
+      },
+      (thrown: unknown) => {
+        gone();
+        if (signal.aborted) return;
+        this.#failQueued((item) => item.epoch <= epoch, toWavepoolError(thrown));
+      },
+    );
+  }
+
+  /** Withdraws the youngest requests of an epoch that has fewer segments than requests. */
+  #abandonSurplus(): void {
+    const left = new Map<number, number>();
+    for (const { epoch } of this.#queue) left.set(epoch, (left.get(epoch) ?? 0) + 1);
+    const surplus = this.#leaseRequests.filter(({ epoch }) => {
+      const segments = left.get(epoch) ?? 0;
+      left.set(epoch, segments - 1);
+      return segments <= 0;
+    });
+    this.#leaseRequests = this.#leaseRequests.filter((request) => !surplus.includes(request));
+    for (const { abandon } of surplus) abandon.abort();
+  }
+
+  #onGranted(lease: RunLease, epoch: number): void {
+    const eligible = this.#queue.filter((item) => item.epoch <= epoch);
+    // Before a manager nobody waits for company any more: all of them are due.
+    const passed = epoch < this.#slots.epoch;
+    const candidates = passed ? eligible : this.#due(eligible).candidates;
+    const { batch, nextTurn } = planBatch(candidates, this.#limits, this.#turn);
+    this.#queue = this.#queue.filter((item) => !batch.includes(item));
+    const started = batch.filter((item) => item.start(lease.slot));
+    if (started.length === 0) {
+      lease.release();
+    } else {
+      this.#turn = nextTurn;
+      // Not awaited: it ends each of its segments itself and never rejects.
+      void this.#run(lease, started);
+    }
+    this.#pump();
+  }
+
+  async #run(lease: RunLease, items: readonly PendingItem[]): Promise<void> {
+    const startedAtMs = this.#clock.now();
+    this.#counters.batchStarted(items.length);
+    try {
+      const outcomes = await this.#runNative(lease.slot, items);
+      outcomes.forEach((outcome, index) => {
+        items[index]?.settle(outcome);
+      });
+    } catch (thrown) {
+      const error = toWavepoolError(thrown);
+      for (const item of items) item.fail(error);
+    } finally {
+      this.#counters.batchEnded(items.length, this.#clock.now() - startedAtMs);
+      lease.release();
+      this.#pump();
+    }
+  }
+
+  /** Settles items as they end. @throws {WavepoolError} INTERNAL when native code broke its word about the items. */
+  async #runNative(slot: number, items: readonly PendingItem[]): Promise<readonly TaskOutcome[]> {
+    const tasks = items.map((item) => item.segment.task);
+    const strays: number[] = [];
+    const run = this.#pool().run(slot, tasks, (index, outcome) => {
+      const item = items[index];
+      if (item) item.settle(outcome);
+      else strays.push(index);
+    });
+    items.forEach((item, index) => {
+      item.running(() => run.cancel(index));
+    });
+    const outcomes = await run.done;
+    if (outcomes.length !== items.length || strays.length > 0) {
+      throw new WavepoolError(
+        'INTERNAL',
+        `native code answered ${outcomes.length} of ${items.length} items, with stray indexes [${strays}]`,
+      );
+    }
+    return outcomes;
+  }
+
+  #leave(item: PendingItem): void {
+    this.#queue = this.#queue.filter((other) => other !== item);
+    this.#pump();
+  }
+
+  #failQueued(chosen: (item: PendingItem) => boolean, error: WavepoolError): void {
+    const failed = this.#queue.filter(chosen);
+    this.#queue = this.#queue.filter((item) => !failed.includes(item));
+    for (const item of failed) item.fail(error);
+    this.#pump();
+  }
+
+  #isIdle(): boolean {
+    return this.#queue.length === 0 && this.#counters.runningBatches === 0;
+  }
+
+  #shuttingDown(): WavepoolError {
+    return new WavepoolError('SHUTTING_DOWN', `${this.#label} accepts no more work`);
+  }
+}
