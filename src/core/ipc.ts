@@ -1,6 +1,6 @@
 /** Messages between a worker process and its supervisor. */
 import { z } from 'zod';
-import { ModelId } from './job.ts';
+import { RuntimeStatus } from './status.ts';
 import { WorkerSettings } from './worker-settings.ts';
 
 /** A job under a worker's lock; with the token its supervisor can hand it back. */
@@ -9,16 +9,9 @@ export type HeldJob = z.infer<typeof HeldJob>;
 
 /** What a worker tells about itself from time to time. */
 export const WorkerStatus = z.strictObject({
-  models: z.array(
-    z.strictObject({
-      model: ModelId,
-      state: z.string(),
-      slots: z.int().min(0),
-      activeSlots: z.int().min(0),
-      queuedItems: z.int().min(0),
-    }),
-  ),
+  runtime: RuntimeStatus,
   heldJobs: z.int().min(0),
+  /** Of the whole process. */
   residentBytes: z.int().min(0),
 });
 export type WorkerStatus = z.infer<typeof WorkerStatus>;

@@ -26,6 +26,7 @@ const LOCK_DURATION_MS = 60_000;
 const STALLED_INTERVAL_MS = 30_000;
 /** Only the backstop for a lost machine: crashes are counted and limited by the hand-back. */
 const MAX_STALLED_COUNT = 5;
+const STATUS_INTERVAL_MS = 2_000;
 
 type TranscribeJob = Job<JobData, JobOutcome>;
 type ModelWorker = Worker<JobData, JobOutcome>;
@@ -42,6 +43,7 @@ export class AudioWorker {
   readonly #options: AudioWorkerOptions;
   readonly #held: HeldJobs;
   #served: ServedModels | undefined;
+  #statusTimer: NodeJS.Timeout | undefined;
   #workers: ModelWorker[] = [];
   #cancellations: CancellationListener | undefined;
   #closed: Promise<void> | undefined;
@@ -70,6 +72,7 @@ export class AudioWorker {
     for (const worker of this.#workers) {
       worker.run().catch((err: unknown) => logger.error({ err }, 'the queue reader stopped'));
     }
+    this.#statusTimer = setInterval(() => this.#reportStatus(), STATUS_INTERVAL_MS).unref();
   }
 
   /** Takes no more jobs, lets the held ones finish within the deadline, hands back the rest. Idempotent. */
@@ -82,6 +85,7 @@ export class AudioWorker {
     const late = setTimeout(() => {
       this.#held.abortAll(new WavepoolError('SHUTTING_DOWN', 'the drain deadline has passed'));
     }, deadlineMs);
+    clearInterval(this.#statusTimer);
     // `close` waits for the running processors, however they end.
     await Promise.all(this.#workers.map((worker) => worker.close()));
     clearTimeout(late);
@@ -160,6 +164,16 @@ export class AudioWorker {
     if (error.code === 'INTERNAL') logger.error({ err: thrown }, 'job failed unexpectedly');
     else logger.info({ code: error.code }, error.message);
     return toQueueError(error);
+  }
+
+  #reportStatus(): void {
+    if (!this.#served) return;
+    const status = {
+      runtime: this.#served.runtime.snapshot(),
+      heldJobs: this.#held.size,
+      residentBytes: process.memoryUsage.rss(),
+    };
+    this.#options.report({ type: 'status', status });
   }
 
   /** Progress is for watchers: a job does not fail because it could not be told. */
