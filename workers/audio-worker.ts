@@ -16,9 +16,10 @@ const DRAIN_MS = 30_000;
 
 let worker: AudioWorker | undefined;
 
-function report(message: WorkerMessage): void {
+function report(message: WorkerMessage, sent: () => void = () => undefined): void {
   // A supervisor that has gone is noticed by 'disconnect'.
-  if (process.connected) process.send?.(message, undefined, undefined, () => undefined);
+  if (process.connected) process.send?.(message, undefined, undefined, sent);
+  else sent();
 }
 
 async function start(settings: WorkerSettings): Promise<void> {
@@ -32,9 +33,7 @@ async function start(settings: WorkerSettings): Promise<void> {
   } catch (thrown) {
     const { code, detail } = toWavepoolError(thrown);
     if (code === 'INTERNAL') logger.error({ err: thrown }, 'the worker could not start');
-    report({ type: 'failed', code, detail });
-    process.exitCode = 3;
-    process.disconnect?.();
+    report({ type: 'failed', code, detail }, () => process.exit(3));
   }
 }
 

@@ -84,13 +84,13 @@ export class Supervisor extends EventEmitter<SupervisorEvents> {
 
   async #startAll(): Promise<void> {
     const first = Array.from({ length: this.#options.workers }, () => this.#spawn());
+    this.#places = first.map((worker) => this.#keepAlive(worker));
     try {
       await Promise.all(first.map((worker) => worker.ready));
     } catch (error) {
       await this.close({ deadlineMs: 0 });
       throw error;
     }
-    this.#places = first.map((worker) => this.#keepAlive(worker));
   }
 
   async #closeAll(deadlineMs: number): Promise<void> {

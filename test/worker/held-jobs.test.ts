@@ -1,0 +1,66 @@
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import type { WorkerMessage } from '../../src/core/ipc.ts';
+import { JobClocks } from '../../src/core/job.ts';
+import { HeldJobs } from '../../src/worker/held-jobs.ts';
+
+beforeEach(() => void vi.useFakeTimers({ now: 1_000_000 }));
+afterEach(() => void vi.useRealTimers());
+
+function heldJobs() {
+  const told: WorkerMessage[] = [];
+  return { held: new HeldJobs((message) => told.push(message)), told };
+}
+
+const CLOCKS = JobClocks.parse({ timeoutMs: 0 });
+
+describe('HeldJobs', () => {
+  test('tells the supervisor what is held before anything else, and what is released', () => {
+    const { held, told } = heldJobs();
+    held.hold('q', 'job', 'token', CLOCKS);
+    held.settle('q', 'job');
+    held.release('q', 'job');
+    expect(told).toEqual([
+      { type: 'held', queue: 'q', jobId: 'job', token: 'token' },
+      { type: 'released', queue: 'q', jobId: 'job' },
+    ]);
+  });
+
+  test('a job that runs for longer than its timeout ends with JOB_TIMEOUT', () => {
+    const { held } = heldJobs();
+    const signal = held.hold('q', 'job', 't', { ...CLOCKS, timeoutMs: 500 });
+    vi.advanceTimersByTime(499);
+    expect(signal.aborted).toBe(false);
+    vi.advanceTimersByTime(1);
+    expect(signal.reason).toMatchObject({ code: 'JOB_TIMEOUT' });
+  });
+
+  test('a deadline ends a job with DEADLINE_EXCEEDED, one in the past with the next turn', () => {
+    const { held } = heldJobs();
+    const later = held.hold('q', 'later', 't', { ...CLOCKS, deadlineAt: 1_000_200 });
+    const past = held.hold('q', 'past', 't', { ...CLOCKS, deadlineAt: 5 });
+    vi.advanceTimersByTime(1);
+    expect(past.reason).toMatchObject({ code: 'DEADLINE_EXCEEDED' });
+    expect(later.aborted).toBe(false);
+    vi.advanceTimersByTime(199);
+    expect(later.reason).toMatchObject({ code: 'DEADLINE_EXCEEDED' });
+  });
+
+  test('the clocks of a settled job have stopped', () => {
+    const { held } = heldJobs();
+    const signal = held.hold('q', 'job', 't', { ...CLOCKS, timeoutMs: 500 });
+    held.settle('q', 'job');
+    vi.advanceTimersByTime(1_000);
+    expect(signal.aborted).toBe(false);
+    expect(held.size).toBe(0);
+  });
+
+  test('aborts by queue and id only, and says when it does not hold the job', () => {
+    const { held } = heldJobs();
+    const mine = held.hold('q', 'job', 't', CLOCKS);
+    const other = held.hold('r', 'job', 't', CLOCKS);
+    expect(held.abort('q', 'job', new Error('enough'))).toBe(true);
+    expect(mine.reason).toMatchObject({ message: 'enough' });
+    expect(other.aborted).toBe(false);
+    expect(held.abort('q', 'unknown', new Error('enough'))).toBe(false);
+  });
+});

@@ -1,0 +1,111 @@
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+import { afterEach, describe, expect, test } from 'vitest';
+import { createLogger } from '../../src/core/logger.ts';
+import { WorkerSettings } from '../../src/core/worker-settings.ts';
+import { Supervisor } from '../../src/worker/supervisor.ts';
+import type { HeldByQueue } from '../../src/worker/worker-process.ts';
+
+const SETTINGS = WorkerSettings.parse({
+  redis: { kind: 'socket', path: '/nowhere' },
+  resultsDir: '/nowhere',
+  models: [
+    {
+      id: 'moonshine-tiny',
+      path: '/nowhere',
+      slots: 1,
+      unvalidatedSlots: false,
+      batch: 8,
+      threads: 1,
+    },
+  ],
+  detector: { id: 'silero-vad', path: '/nowhere' },
+});
+
+let open: Supervisor[] = [];
+afterEach(async () => {
+  await Promise.all(open.map((supervisor) => supervisor.kill()));
+  expect(open.flatMap((supervisor) => supervisor.pids)).toEqual([]);
+  open = [];
+});
+
+function supervise(script: string, workers = 1) {
+  const handedBack: HeldByQueue[] = [];
+  const supervisor = new Supervisor({
+    settings: SETTINGS,
+    workers,
+    logger: createLogger('silent', 'test'),
+    handBack: (held) => {
+      handedBack.push(held);
+      return Promise.resolve();
+    },
+    workerScript: fileURLToPath(new URL(`../fixtures/workers/${script}`, import.meta.url)),
+  });
+  open.push(supervisor);
+  return { supervisor, handedBack };
+}
+
+describe('Supervisor', () => {
+  test('start resolves when every worker takes jobs', async () => {
+    const { supervisor } = supervise('holding-worker.mjs', 2);
+    await supervisor.start();
+    expect(supervisor.pids).toHaveLength(2);
+  });
+
+  test('a worker that cannot start ends the others and tells its reason', async () => {
+    const { supervisor } = supervise('refusing-worker.mjs', 2);
+    await expect(supervisor.start()).rejects.toMatchObject({
+      code: 'CAPACITY_UNVALIDATED',
+      detail: 'two is too many',
+    });
+    expect(supervisor.pids).toEqual([]);
+  });
+
+  test('a worker that dies while starting is WORKER_CRASHED', async () => {
+    const { supervisor } = supervise('crashing-worker.mjs');
+    await expect(supervisor.start()).rejects.toMatchObject({ code: 'WORKER_CRASHED' });
+  });
+
+  test('a killed worker: what it held is handed back, in order and with its tokens, and another takes its place', async () => {
+    const { supervisor, handedBack } = supervise('holding-worker.mjs');
+    const told = once(supervisor, 'status');
+    await supervisor.start();
+    await told;
+    const [victim] = supervisor.pids;
+    const crashed = once(supervisor, 'crash');
+    const replaced = once(supervisor, 'status');
+    process.kill(victim ?? 0, 'SIGKILL');
+    expect((await crashed)[0]).toMatchObject({ pid: victim, signal: 'SIGKILL', jobs: 2 });
+    expect(handedBack).toEqual([
+      new Map([
+        [
+          'moonshine-tiny',
+          [
+            { jobId: 'first', token: 't1' },
+            { jobId: 'second', token: 't3' },
+          ],
+        ],
+      ]),
+    ]);
+    await replaced;
+    expect(supervisor.pids).toHaveLength(1);
+    expect(supervisor.pids).not.toContain(victim);
+  });
+
+  test('close ends the workers by themselves, hands back nothing twice, and can be called again', async () => {
+    const { supervisor } = supervise('holding-worker.mjs', 2);
+    await supervisor.start();
+    await Promise.all([
+      supervisor.close({ deadlineMs: 1_000 }),
+      supervisor.close({ deadlineMs: 0 }),
+    ]);
+    expect(supervisor.pids).toEqual([]);
+  });
+
+  test('a worker that does not react to a shutdown is ended all the same', async () => {
+    const { supervisor } = supervise('deaf-worker.mjs');
+    await supervisor.start();
+    await supervisor.close({ deadlineMs: 0 });
+    expect(supervisor.pids).toEqual([]);
+  }, 15_000);
+});
