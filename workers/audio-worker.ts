@@ -26,7 +26,7 @@ async function start(settings: WorkerSettings): Promise<void> {
   const logger = createLogger(settings.logLevel, 'worker');
   try {
     const engine = new NativeEngine({ addonPath: settings.addonPath });
-    const results = new LocalResultStore(settings.resultsDir);
+    const results = await LocalResultStore.open(settings.resultsDir);
     worker = new AudioWorker({ settings, engine, results, logger, report });
     await worker.start();
     report({ type: 'ready' });

@@ -11,10 +11,10 @@ import type { WorkerMessage } from '../core/ipc.ts';
 import { type JobData, type JobOutcome, type JobProgress, parseJobData } from '../core/job.ts';
 import type { Logger } from '../core/logger.ts';
 import type { WorkerModel, WorkerSettings } from '../core/worker-settings.ts';
-import { CancellationListener } from '../queue/cancellation.ts';
+import { CancellationListener, type CancellationWatch } from '../queue/cancellation.ts';
 import { openConnection } from '../queue/connection.ts';
 import { toQueueError } from '../queue/failures.ts';
-import { QUEUE_PREFIX } from '../queue/queue-names.ts';
+import { QUEUE_PREFIX, queueNameOf } from '../queue/queue-names.ts';
 import type { Engine } from '../runtime/engine.ts';
 import type { ResultStore } from '../storage/result-store.ts';
 import { HeldJobs, LockLostError } from './held-jobs.ts';
@@ -45,7 +45,7 @@ export class AudioWorker {
   #served: ServedModels | undefined;
   #statusTimer: NodeJS.Timeout | undefined;
   #workers: ModelWorker[] = [];
-  #cancellations: CancellationListener | undefined;
+  readonly #cancellations = new Map<string, CancellationListener>();
   #closed: Promise<void> | undefined;
 
   constructor(options: AudioWorkerOptions) {
@@ -61,13 +61,12 @@ export class AudioWorker {
     const { runtime, detector, allowance } = this.#served;
     const { ffmpeg } = settings;
     const processor = new JobProcessor({ runtime, detector, results, allowance, ffmpeg });
+    for (const { id: model } of settings.models) {
+      const onError = (err: unknown) => logger.warn({ err, model }, 'cancel request not read');
+      const options = { address: settings.redis, model, onError };
+      this.#cancellations.set(model, await CancellationListener.open(options));
+    }
     this.#workers = settings.models.map((model) => this.#openQueue(model, processor));
-    this.#cancellations = await CancellationListener.open({
-      address: settings.redis,
-      onCancel: ({ model, jobId }) => {
-        this.#held.abort(model, jobId, new WavepoolError('CANCELLED', jobId));
-      },
-    });
     await Promise.all(this.#workers.map((worker) => worker.waitUntilReady()));
     for (const worker of this.#workers) {
       worker.run().catch((err: unknown) => logger.error({ err }, 'the queue reader stopped'));
@@ -89,7 +88,7 @@ export class AudioWorker {
     // `close` waits for the running processors, however they end.
     await Promise.all(this.#workers.map((worker) => worker.close()));
     clearTimeout(late);
-    await this.#cancellations?.close();
+    for (const listener of this.#cancellations.values()) listener.close();
     await this.#served?.runtime.close();
   }
 
@@ -99,9 +98,10 @@ export class AudioWorker {
       role: 'patient',
       name: `worker:${model.id}`,
     });
-    // Three declared parameters, or BullMQ gives no signal; ours is made by `HeldJobs`, so two are enough.
+    const queue = queueNameOf(model.id);
+    // BullMQ gives a signal only to three declared parameters; ours comes from `HeldJobs`, so two are enough.
     const worker: ModelWorker = new Worker(
-      model.id,
+      queue,
       (job: TranscribeJob, token = '') => this.#process(job, token, processor),
       {
         connection,
@@ -113,12 +113,12 @@ export class AudioWorker {
         maxStalledCount: MAX_STALLED_COUNT,
       },
     );
-    worker.on('completed', (job) => this.#held.release(model.id, String(job.id)));
+    worker.on('completed', (job) => this.#held.release(queue, String(job.id)));
     worker.on('failed', (job) => {
-      if (job) this.#held.release(model.id, String(job.id));
+      if (job) this.#held.release(queue, String(job.id));
     });
     worker.on('lockRenewalFailed', (jobIds) => {
-      for (const jobId of jobIds) this.#held.abort(model.id, jobId, new LockLostError(jobId));
+      for (const jobId of jobIds) this.#held.abort(queue, jobId, new LockLostError(jobId));
     });
     worker.on('error', (err) => logger.warn({ err, model: model.id }, 'queue error'));
     worker.on('closed', () => connection.disconnect());
@@ -130,13 +130,16 @@ export class AudioWorker {
     const jobId = String(job.id);
     const queue = job.queueName;
     const logger = this.#options.logger.child({ jobId, queue });
+    let cancellation: CancellationWatch | undefined;
     try {
       const data = parseJobData(job.data);
-      const signal = this.#held.hold(queue, jobId, token, data.clocks);
+      const held = this.#held.hold(queue, jobId, token, data.clocks);
+      const { submittedAt } = data;
+      cancellation = await this.#cancellations.get(queue)?.watch({ id: jobId, submittedAt });
       return await processor.process({
         jobId,
         data,
-        signal,
+        signal: cancellation ? AbortSignal.any([held, cancellation.signal]) : held,
         priority: job.priority,
         onProgress: (progress) => this.#tell(job, progress, logger),
         assertOwned: () => assertOwned(job, token),
@@ -144,6 +147,7 @@ export class AudioWorker {
     } catch (thrown) {
       throw await this.#explain(thrown, job, token, logger);
     } finally {
+      cancellation?.stop();
       this.#held.settle(queue, jobId);
     }
   }

@@ -8,7 +8,7 @@ import type { JobData, JobOutcome, JobProgress } from '../core/job.ts';
 import type { Transcript } from '../core/transcript.ts';
 import type { ModelEntry } from '../runtime/model-entry.ts';
 import type { Runtime } from '../runtime/runtime.ts';
-import { type CheckedInput, resolveInput } from '../storage/inputs.ts';
+import { type ResolvedInput, resolveInput } from '../storage/inputs.ts';
 import type { ResultStore } from '../storage/result-store.ts';
 import type { DecodeAllowance } from './decode-allowance.ts';
 import { type InputReader, openInput } from './input-reader.ts';
@@ -48,11 +48,13 @@ export class JobProcessor {
   async process(attempt: JobAttempt): Promise<JobOutcome> {
     const { results } = this.#options;
     attempt.signal.throwIfAborted();
-    const earlier = await results.find(attempt.jobId);
-    if (earlier) return outcomeOf(earlier.transcript, earlier.key);
+    // A worker that died between its commit and the queue's knowing of it has done all the work.
+    const key = results.keyOf(attempt.jobId);
+    const earlier = await readIfThere(results, key);
+    if (earlier) return outcomeOf(earlier, key);
     const transcript = await this.#transcribe(attempt);
     await attempt.assertOwned();
-    const { key, committed } = await results.commit(attempt.jobId, transcript);
+    const { committed } = await results.commit(attempt.jobId, transcript);
     return outcomeOf(committed ? transcript : await results.read(key), key);
   }
 
@@ -111,9 +113,18 @@ export class JobProcessor {
   }
 }
 
+async function readIfThere(results: ResultStore, key: string): Promise<Transcript | undefined> {
+  try {
+    return await results.read(key);
+  } catch (error) {
+    if (error instanceof WavepoolError && error.code === 'RESULT_NOT_FOUND') return undefined;
+    throw error;
+  }
+}
+
 /** A file that was written to while it was read gives a transcript of nothing that ever existed. */
-async function assertUnchanged(input: CheckedInput): Promise<void> {
+async function assertUnchanged(input: ResolvedInput): Promise<void> {
   const now = await stat(input.path).catch(() => undefined);
-  if (now && now.size === input.bytes && now.mtimeMs === input.mtimeMs) return;
+  if (now && now.size === input.bytes && now.mtimeMs === input.modifiedAtMs) return;
   throw new WavepoolError('INPUT_CHANGED', input.path);
 }
