@@ -1,0 +1,20 @@
+/** What is known about the private Redis of a data directory: who runs it and where it listens. */
+import { z } from 'zod';
+import { ProcessIdentity } from './process-identity.ts';
+
+export const ServerRecord = z.strictObject({
+  server: ProcessIdentity,
+  socket: z.string(),
+  /** Device and inode of the folder: they follow a folder that is moved, and tell a copy from it. */
+  folder: z.string(),
+});
+export type ServerRecord = z.infer<typeof ServerRecord>;
+
+/** The record, or nothing when the text is damaged. */
+export function parseServerRecord(text: string): ServerRecord | undefined {
+  try {
+    return ServerRecord.safeParse(JSON.parse(text)).data;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,31 @@
+import { expect, test } from 'vitest';
+import { readConfig } from '../../src/core/config.ts';
+
+test('without settings, data and models lie under the home folder', () => {
+  const config = readConfig({ HOME: '/home/ada', PATH: '' });
+  expect(config.dataDir).toBe('/home/ada/.local/share/wavepool');
+  expect(config.modelsDir).toBe('/home/ada/.local/share/wavepool/models');
+  expect(config.logLevel).toBe('info');
+  expect(config.redisUrl).toBeUndefined();
+});
+
+test('XDG folders are used when they are absolute, and ignored when they are not', () => {
+  expect(readConfig({ HOME: '/h', XDG_DATA_HOME: '/data' }).dataDir).toBe('/data/wavepool');
+  expect(readConfig({ HOME: '/h', XDG_DATA_HOME: 'data' }).dataDir).toBe(
+    '/h/.local/share/wavepool',
+  );
+  expect(readConfig({ XDG_RUNTIME_DIR: '/run/user/7' }).runtimeDirs[0]).toBe(
+    '/run/user/7/wavepool',
+  );
+});
+
+test('another data directory leaves the models where all share them', () => {
+  const config = readConfig({ HOME: '/h', WAVEPOOL_DATA_DIR: '/elsewhere' });
+  expect(config.dataDir).toBe('/elsewhere');
+  expect(config.modelsDir).toBe('/h/.local/share/wavepool/models');
+});
+
+test('an empty variable counts as not set, and an unknown log level is refused', () => {
+  expect(readConfig({ WAVEPOOL_ADDON: '' }).addonPath).toBeUndefined();
+  expect(() => readConfig({ WAVEPOOL_LOG_LEVEL: 'loud' })).toThrow('WAVEPOOL_LOG_LEVEL');
+});

@@ -1,0 +1,45 @@
+import { expect, test } from 'vitest';
+import { failureToError, formatFailure, WavepoolError } from '../../src/core/errors.ts';
+import { JobData, JobId, ModelId, parseJobData } from '../../src/core/job.ts';
+
+const smallest = { input: { kind: 'path', path: '/a.wav' }, model: 'm', submittedAt: 1 } as const;
+
+test('a job needs an input, a model and a time; the rest has defaults', () => {
+  expect(parseJobData(smallest)).toEqual({
+    schemaVersion: 1,
+    input: { kind: 'path', path: '/a.wav' },
+    task: 'transcribe',
+    model: 'm',
+    options: { vad: { threshold: 0.5, minSilenceMs: 400, minSpeechMs: 250, padMs: 150 } },
+    clocks: { busyTimeoutMs: 300_000, timeoutMs: 21_600_000 },
+    tenant: 'default',
+    submittedAt: 1,
+    crashCount: 0,
+  });
+  expect(JobData.parse(parseJobData(smallest))).toEqual(parseJobData(smallest));
+});
+
+test('bad job data is refused with the field that is wrong', () => {
+  const bad = { ...smallest, input: { kind: 'path', path: 'relative.wav' } };
+  expect(() => parseJobData(bad)).toThrow('input.path');
+  expect(() => parseJobData({ ...smallest, surprise: 1 })).toThrow('surprise');
+});
+
+test.each(['a:b', '12345', '', '-a', 'a/b', 'ä', 'x'.repeat(129)])('job id %j is refused', (id) => {
+  expect(JobId.safeParse(id).success).toBe(false);
+});
+
+test.each(['A1', 'run-1.file_7', '0a', '..'.padStart(3, 'a')])('job id %j is allowed', (id) => {
+  expect(JobId.safeParse(id).success).toBe(true);
+});
+
+test.each(['Moonshine', '.a', 'a:b', 'a'.repeat(65)])('model id %j is refused', (id) => {
+  expect(ModelId.safeParse(id).success).toBe(false);
+});
+
+test('a failure comes back from its text with code and detail', () => {
+  const error = new WavepoolError('INPUT_NOT_FOUND', '/a: b.wav');
+  const back = failureToError(formatFailure(error));
+  expect([back.code, back.detail, back.message]).toEqual([error.code, error.detail, error.message]);
+  expect(failureToError('something broke').code).toBe('INTERNAL');
+});
