@@ -1,0 +1,143 @@
+import { createHash, randomBytes } from 'node:crypto';
+import { link, mkdir, open, readdir, readFile, rm, stat, unlink } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { WavepoolError } from '../core/errors.ts';
+import { parseTranscript, type Transcript } from '../core/transcript.ts';
+import type { Commit, ResultStore } from './result-store.ts';
+
+/** A write takes seconds; whatever is older was left by a process that died. */
+const STALE_TEMPORARY_MS = 3_600_000;
+const KEY = /^[0-9a-f]{2}\/[0-9a-f]{64}\.json$/;
+const TEMPORARY_SUFFIX = '.tmp';
+
+function codeOf(error: unknown): unknown {
+  return error instanceof Error && 'code' in error ? error.code : undefined;
+}
+
+async function syncFolder(folder: string): Promise<void> {
+  const handle = await open(folder, 'r');
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}
+
+async function writeDurably(path: string, text: string): Promise<void> {
+  const handle = await open(path, 'wx', 0o600);
+  try {
+    await handle.writeFile(text, 'utf8');
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}
+
+/** Results as files in a local folder, or in one mounted by every worker machine. */
+export class LocalResultStore implements ResultStore {
+  readonly #root: string;
+
+  private constructor(root: string) {
+    this.#root = root;
+  }
+
+  /** Creates the folder and removes what dead writers left in it. */
+  static async open(root: string, now: () => number = Date.now): Promise<LocalResultStore> {
+    await mkdir(root, { recursive: true, mode: 0o700 });
+    await removeStaleTemporaries(root, now());
+    return new LocalResultStore(root);
+  }
+
+  /**
+   * Ids are hashed: they may differ only in case, which some file systems do not tell apart, and the first two digits
+   * spread the files over folders.
+   */
+  keyOf(jobId: string): string {
+    const hash = createHash('sha256').update(jobId).digest('hex');
+    return `${hash.slice(0, 2)}/${hash}.json`;
+  }
+
+  async commit(jobId: string, transcript: Transcript): Promise<Commit> {
+    const key = this.keyOf(jobId);
+    const path = join(this.#root, key);
+    const temporary = `${path}.${randomBytes(6).toString('hex')}${TEMPORARY_SUFFIX}`;
+    try {
+      await this.#makeShard(dirname(path));
+      await writeDurably(temporary, JSON.stringify(transcript));
+      const committed = await this.#linkUnlessThere(temporary, path);
+      await unlink(temporary);
+      await syncFolder(dirname(path));
+      return { committed, key };
+    } catch (error) {
+      await rm(temporary, { force: true });
+      const code = codeOf(error);
+      if (code === 'ENOSPC' || code === 'EDQUOT') {
+        throw new WavepoolError('STORAGE_FULL', `no space left for ${path}`, { cause: error });
+      }
+      throw error;
+    }
+  }
+
+  async read(key: string): Promise<Transcript> {
+    const path = this.#pathOf(key);
+    let text: string;
+    try {
+      text = await readFile(path, 'utf8');
+    } catch (error) {
+      if (codeOf(error) !== 'ENOENT') throw error;
+      throw new WavepoolError('RESULT_NOT_FOUND', key, { cause: error });
+    }
+    let stored: unknown;
+    try {
+      stored = JSON.parse(text);
+    } catch (error) {
+      throw new WavepoolError('INTERNAL', `the stored result is damaged: ${path}`, {
+        cause: error,
+      });
+    }
+    return parseTranscript(stored);
+  }
+
+  async remove(key: string): Promise<boolean> {
+    try {
+      await unlink(this.#pathOf(key));
+      return true;
+    } catch (error) {
+      if (codeOf(error) === 'ENOENT') return false;
+      throw error;
+    }
+  }
+
+  /** Keys come from the queue: one that is not ours must not reach a file outside the root. */
+  #pathOf(key: string): string {
+    if (!KEY.test(key)) throw new WavepoolError('RESULT_NOT_FOUND', key);
+    return join(this.#root, key);
+  }
+
+  async #makeShard(folder: string): Promise<void> {
+    const created = await mkdir(folder, { recursive: true, mode: 0o700 });
+    if (created !== undefined) await syncFolder(this.#root);
+  }
+
+  async #linkUnlessThere(temporary: string, path: string): Promise<boolean> {
+    try {
+      await link(temporary, path);
+      return true;
+    } catch (error) {
+      if (codeOf(error) === 'EEXIST') return false;
+      throw error;
+    }
+  }
+}
+
+async function removeStaleTemporaries(root: string, now: number): Promise<void> {
+  const names = await readdir(root, { recursive: true });
+  for (const name of names) {
+    if (!name.endsWith(TEMPORARY_SUFFIX)) continue;
+    const path = join(root, name);
+    const found = await stat(path).catch(() => undefined);
+    if (found !== undefined && now - found.mtimeMs > STALE_TEMPORARY_MS) {
+      await rm(path, { force: true });
+    }
+  }
+}

@@ -1,0 +1,23 @@
+import type { Transcript } from '../core/transcript.ts';
+
+export interface Commit {
+  /** False when the job already had a result: that one stays. */
+  readonly committed: boolean;
+  /** Where the job's result is, whoever wrote it. */
+  readonly key: string;
+}
+
+/** Keeps one transcript per job. The first commit wins, for ever. */
+export interface ResultStore {
+  /**
+   * Writes the result, durably and whole, unless there is one.
+   * @throws {WavepoolError} STORAGE_FULL
+   */
+  commit(jobId: string, transcript: Transcript): Promise<Commit>;
+  /** @throws {WavepoolError} RESULT_NOT_FOUND; INTERNAL when what is stored is no transcript */
+  read(key: string): Promise<Transcript>;
+  /** Whether there was one. */
+  remove(key: string): Promise<boolean>;
+  /** The key under which a job's result lies or would lie. */
+  keyOf(jobId: string): string;
+}
