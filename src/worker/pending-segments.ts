@@ -26,8 +26,8 @@ export class PendingSegments {
     return this.#entries.reduce((count, { result }) => count + (result ? 1 : 0), 0);
   }
 
-  /** Adds a segment whose recognition has been asked for. */
-  add(segment: SpeechSegment, recognition: Promise<TaskResult>): void {
+  /** Adds a segment whose recognition has been asked for; resolves when that has ended, well or badly. */
+  add(segment: SpeechSegment, recognition: Promise<TaskResult>): Promise<unknown> {
     const entry: Entry = {
       segment,
       result: undefined,
@@ -40,6 +40,7 @@ export class PendingSegments {
       ),
     };
     this.#entries.push(entry);
+    return entry.settled;
   }
 
   /** First sample that an unfinished segment still needs; undefined when none does. */

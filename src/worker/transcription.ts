@@ -176,15 +176,14 @@ export class TranscriptionRun {
       },
       { signal: this.#abort.signal, busyTimeoutMs: this.#request.busyTimeoutMs },
     );
-    this.#pending.add(segment, this.#watched(recognition));
+    const ended = this.#pending.add(segment, this.#watched(recognition));
+    void ended.then(() => this.#reportProgress());
   }
 
   /** A failed segment ends the job at once, also while decoding goes on. */
   async #watched(recognition: Promise<TaskResult>): Promise<TaskResult> {
     try {
-      const result = await recognition;
-      queueMicrotask(() => this.#reportProgress());
-      return result;
+      return await recognition;
     } catch (error) {
       this.#abort.abort(error);
       throw error;
