@@ -25,7 +25,7 @@ function report(message: WorkerMessage, sent: () => void = () => undefined): voi
 async function start(settings: WorkerSettings): Promise<void> {
   const logger = createLogger(settings.logLevel, 'worker');
   try {
-    const engine = new NativeEngine({ addonPath: settings.addonPath });
+    const engine = new NativeEngine({ addon: settings.addonPath });
     const results = await LocalResultStore.open(settings.resultsDir);
     worker = new AudioWorker({ settings, engine, results, logger, report });
     await worker.start();
