@@ -3,7 +3,15 @@
  * 16 kHz mono 16-bit WAV, the one format that every peer reads without a conversion of its own.
  */
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import path from 'node:path';
 
 const RATE = 16_000;
@@ -23,7 +31,19 @@ export function seeded(seed) {
 }
 
 function decodeReading(file) {
-  const arguments_ = ['-v', 'error', '-i', file, '-ac', '1', '-ar', String(RATE), '-f', 's16le', '-'];
+  const arguments_ = [
+    '-v',
+    'error',
+    '-i',
+    file,
+    '-ac',
+    '1',
+    '-ar',
+    String(RATE),
+    '-f',
+    's16le',
+    '-',
+  ];
   const { stdout, status, stderr } = spawnSync('ffmpeg', arguments_, { maxBuffer: 2 ** 28 });
   if (status !== 0) throw new Error(`ffmpeg cannot decode ${file}: ${stderr}`);
   return stdout;

@@ -11,7 +11,7 @@ import {
 
 const DOCUMENTED = [
   ...readFileSync(new URL('../../docs/errors.md', import.meta.url), 'utf8').matchAll(
-    /^\| `([A-Z_]+)` \| (\d+) \| (yes|no) \|/gm,
+    /^\| `([A-Z_]+)` +\| (\d+) +\| (yes|no) +\|/gm,
   ),
 ];
 
