@@ -83,6 +83,7 @@ async function fetchFiles(
       }
       unpack.end();
       await closed;
+      signal?.throwIfAborted();
     },
     clientOptions,
   );

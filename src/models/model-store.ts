@@ -264,6 +264,6 @@ function pullError(
 }
 
 function ifAbsent(thrown: unknown): undefined {
-  if (thrown instanceof Error && 'code' in thrown && thrown.code === 'ENOENT') return undefined;
-  throw thrown;
+  if (!(thrown instanceof Error) || !('code' in thrown)) throw thrown;
+  if (thrown.code !== 'ENOENT' && thrown.code !== 'ENOTDIR') throw thrown;
 }

@@ -1,6 +1,6 @@
 /**
- * The npm settings of this machine, for a registry client that reads none itself: npm is asked for everything that it
- * tells, and credentials, which it never prints, are read from the .npmrc files that it names.
+ * The npm settings of this machine, for a registry client that reads none itself. npm is asked for everything that it
+ * tells; what it withholds (tokens, URLs with passwords in them) is read from the same .npmrc files and environment.
  */
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
@@ -40,32 +40,35 @@ const CLIENT_NAMES: Readonly<Record<string, string>> = {
 
 /**
  * Registry, proxies, certificates, cache and credentials as `npm install` run in `directory` would use them. Without npm
- * on the PATH: the registry and credentials of the environment and of the home directory's .npmrc.
+ * on the PATH, its global .npmrc does not count.
  */
 export async function npmSettings(
   environment: Environment,
   directory: string,
 ): Promise<RegistryOptions> {
-  const npm = await askNpm(environment, directory);
+  const told = await askNpm(environment, directory);
+  const settings = new Map([...(await readSettings(told, environment, directory)), ...told]);
   const options = new Map<string, unknown>();
-  for (const [name, value] of Object.entries(npm)) {
-    const clientName = name.startsWith('@') ? name : CLIENT_NAMES[name];
+  for (const [name, value] of settings) {
+    // Settings of one scope (`@scope:registry`) and of one registry (`//host/:_authToken`) keep their names.
+    const clientName = /^(@|\/\/)/.test(name) ? name : CLIENT_NAMES[name];
     if (clientName !== undefined && value !== null && value !== '') options.set(clientName, value);
   }
-  const { cache, cafile, noproxy } = npm;
+  const cache = settings.get('cache');
   if (typeof cache === 'string') options.set('cache', path.join(cache, '_cacache'));
-  const noProxy = Array.isArray(noproxy) ? noproxy.join(',') : noproxy;
-  if (typeof noProxy === 'string' && noProxy !== '') options.set('noProxy', noProxy);
-  if (typeof cafile === 'string' && !options.has('ca')) {
-    options.set('ca', certificates(await readIfPresent(cafile)));
+  const noProxy = [settings.get('noproxy') ?? ''].flat().join(',');
+  if (noProxy !== '') options.set('noProxy', noProxy);
+  const authorities = settings.get('cafile');
+  if (typeof authorities === 'string' && !options.has('ca')) {
+    options.set('ca', certificates(await readIfPresent(authorities)));
   }
-  return { ...Object.fromEntries(options), ...(await credentials(npm, environment, directory)) };
+  return Object.fromEntries(options);
 }
 
 async function askNpm(
   environment: Environment,
   directory: string,
-): Promise<Readonly<Record<string, unknown>>> {
+): Promise<ReadonlyMap<string, unknown>> {
   try {
     const { stdout } = await run('npm', ['config', 'list', '--json'], {
       cwd: directory,
@@ -73,48 +76,57 @@ async function askNpm(
       maxBuffer: 16 * 2 ** 20,
     });
     const parsed: unknown = JSON.parse(stdout);
-    return typeof parsed === 'object' && parsed !== null ? { ...parsed } : {};
+    return new Map(Object.entries(parsed ?? {}));
   } catch {
-    // npm is missing or broken: what it would have read first is used without it.
-    const { HOME: home, npm_config_registry: registry } = environment;
-    return {
-      registry: registry ?? null,
-      userconfig: home === undefined ? null : path.join(home, '.npmrc'),
-    };
+    // npm is missing or broken: the settings that can be read without it are used.
+    return new Map();
   }
 }
 
-/** Settings of one registry (`//host/:_authToken` and its like), the strongest source last. */
-async function credentials(
-  npm: Readonly<Record<string, unknown>>,
+/** What the .npmrc files and the environment say, the strongest source last. */
+async function readSettings(
+  told: ReadonlyMap<string, unknown>,
   environment: Environment,
   directory: string,
-): Promise<Record<string, string>> {
-  const found: Record<string, string> = {};
-  const { globalconfig, userconfig } = npm;
-  const files = [globalconfig, userconfig, projectFile(directory)];
-  for (const file of files) {
+): Promise<ReadonlyMap<string, unknown>> {
+  const { HOME: home = '' } = environment;
+  const userFile = told.get('userconfig') ?? path.join(home, '.npmrc');
+  const found = new Map<string, unknown>();
+  for (const file of [told.get('globalconfig'), userFile, projectFile(directory)]) {
     if (typeof file !== 'string') continue;
-    Object.assign(found, parseCredentials(await readIfPresent(file), environment));
+    for (const [name, value] of parse(await readIfPresent(file), environment)) {
+      found.set(name, value);
+    }
   }
-  for (const [name, value] of Object.entries(environment)) {
-    const setting = /^npm_config_(\/\/.+)$/i.exec(name)?.[1];
-    if (setting !== undefined && value !== undefined) found[setting] = value;
+  for (const [variable, value] of Object.entries(environment)) {
+    const name = /^npm_config_(.+)$/i.exec(variable)?.[1];
+    if (name === undefined || value === undefined) continue;
+    const setting = name.startsWith('//') ? name : name.toLowerCase().replaceAll('_', '-');
+    found.set(setting, typed(setting, value));
   }
   return found;
 }
 
-function parseCredentials(text: string, environment: Environment): Record<string, string> {
-  const found: Record<string, string> = {};
+/** The `name = value` lines of an .npmrc, with `${VARIABLE}` and `${VARIABLE?}` filled in. */
+function* parse(text: string, environment: Environment): Generator<[string, unknown]> {
   for (const line of text.split(/\r?\n/)) {
-    const [, name, quoted] = /^\s*(\/\/[^=\s]+)\s*=\s*(.*?)\s*$/.exec(line) ?? [];
+    const [, name, quoted] = /^\s*([^;#=\s][^=\s]*)\s*=\s*(.*?)\s*$/.exec(line) ?? [];
     if (name === undefined || quoted === undefined) continue;
     const value = /^(["'])(.*)\1$/.exec(quoted)?.[2] ?? quoted;
-    found[name] = value.replace(/\$\{([^}?]+)(\?)?\}/g, (whole, variable: string, optional) => {
-      return environment[variable] ?? (optional === undefined ? whole : '');
-    });
+    const filled = value.replace(
+      /\$\{([^}?]+)(\?)?\}/g,
+      (whole, variable: string, optional: string | undefined) =>
+        environment[variable] ?? (optional === undefined ? whole : ''),
+    );
+    yield [name, typed(name, filled)];
   }
-  return found;
+}
+
+/** Credentials stay text, whatever they look like. */
+function typed(name: string, value: string): unknown {
+  if (name.startsWith('//')) return value;
+  if (value === 'true' || value === 'false') return value === 'true';
+  return /^\d+$/.test(value) ? Number(value) : value;
 }
 
 /** npm's project folder is the nearest one upwards with a package.json or node_modules. */
