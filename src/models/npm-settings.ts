@@ -27,9 +27,6 @@ const CLIENT_NAMES: Readonly<Record<string, string>> = {
   'local-address': 'localAddress',
   maxsockets: 'maxSockets',
   'fetch-retries': 'fetchRetries',
-  'fetch-retry-factor': 'fetchRetryFactor',
-  'fetch-retry-mintimeout': 'fetchRetryMintimeout',
-  'fetch-retry-maxtimeout': 'fetchRetryMaxtimeout',
   'fetch-timeout': 'timeout',
   offline: 'offline',
   'prefer-offline': 'preferOffline',
@@ -37,6 +34,12 @@ const CLIENT_NAMES: Readonly<Record<string, string>> = {
   'replace-registry-host': 'replaceRegistryHost',
   'user-agent': 'userAgent',
 };
+
+/**
+ * Waits between tries. npm's own (10 s, then 60 s) suit installs that nobody watches: offline, a pull would say nothing for
+ * over a minute.
+ */
+const RETRY_WAITS = { fetchRetryMintimeout: 1_000, fetchRetryMaxtimeout: 5_000 };
 
 /**
  * Registry, proxies, certificates, cache and credentials as `npm install` run in `directory` would use them. Without npm
@@ -62,7 +65,7 @@ export async function npmSettings(
   if (typeof authorities === 'string' && !options.has('ca')) {
     options.set('ca', certificates(await readIfPresent(authorities)));
   }
-  return Object.fromEntries(options);
+  return { ...RETRY_WAITS, ...Object.fromEntries(options) };
 }
 
 async function askNpm(
