@@ -25,8 +25,9 @@ export class ManualClock implements Clock {
     return this.#timers.size;
   }
 
-  /** Fires due timers in their order, letting the promises that each one settles run before the next. */
+  /** Fires due timers in their order, letting settled promises run before each and at the end. */
   async advance(ms: number): Promise<void> {
+    await turn();
     const end = this.#now + ms;
     for (let next = this.#next(end); next; next = this.#next(end)) {
       this.#now = next.dueAt;

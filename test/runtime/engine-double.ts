@@ -1,0 +1,183 @@
+/** An engine whose batches and loads end when the test says so. */
+import { WavepoolError } from '../../src/core/errors.ts';
+import type {
+  Audio,
+  Engine,
+  LoadedModel,
+  NativeRun,
+  PoolOptions,
+  SessionPool,
+  TaskItem,
+  TaskOutcome,
+  TaskResult,
+} from '../../src/runtime/engine.ts';
+
+export function result(text: string): TaskResult {
+  return {
+    text,
+    tokens: new Int32Array(),
+    truncated: false,
+    probabilities: new Float32Array(),
+  };
+}
+
+/** An input that is never read: the double looks at sample ranges only. */
+export const silence: Audio = {
+  info: { container: 'wav', codec: 'pcm', sampleRate: 16_000, channels: 1, bitsPerSample: 16 },
+  endSample: Number.MAX_SAFE_INTEGER,
+  ended: true,
+  warnings: [],
+  residentBytes: 0,
+  decodeUntil: () => Promise.resolve(),
+  release: () => undefined,
+  close: () => Promise.resolve(),
+};
+
+type OnOutcome = (index: number, outcome: TaskOutcome) => void;
+
+/** One native batch. An item's text is `SLOT.CALL:START`: its session, the session's call count, its first sample. */
+export class DoubleRun implements NativeRun {
+  readonly slot: number;
+  readonly items: readonly TaskItem[];
+  readonly done: Promise<readonly TaskOutcome[]>;
+  readonly cancelled: number[] = [];
+  readonly #call: number;
+  readonly #onOutcome: OnOutcome | undefined;
+  readonly #outcomes = new Map<number, TaskOutcome>();
+  #settle: { resolve(outcomes: TaskOutcome[]): void; reject(error: Error): void } | undefined;
+
+  constructor(slot: number, call: number, items: readonly TaskItem[], onOutcome?: OnOutcome) {
+    this.slot = slot;
+    this.items = items;
+    this.#call = call;
+    this.#onOutcome = onOutcome;
+    this.done = new Promise((resolve, reject) => {
+      this.#settle = { resolve, reject };
+    });
+  }
+
+  get starts(): number[] {
+    return this.items.map((item) => item.startSample);
+  }
+
+  cancel(index: number): void {
+    this.cancelled.push(index);
+  }
+
+  /** Ends one item while the batch goes on. */
+  report(index: number, outcome: TaskOutcome = this.#success(index)): void {
+    this.#outcomes.set(index, outcome);
+    this.#onOutcome?.(index, outcome);
+  }
+
+  /** Ends the batch: cancelled items as cancelled, the others well. */
+  finish(): void {
+    this.#settle?.resolve(
+      this.items.map((_, index) => this.#outcomes.get(index) ?? this.#end(index)),
+    );
+  }
+
+  finishWith(outcomes: TaskOutcome[]): void {
+    this.#settle?.resolve(outcomes);
+  }
+
+  fail(error: Error): void {
+    this.#settle?.reject(error);
+  }
+
+  #end(index: number): TaskOutcome {
+    if (!this.cancelled.includes(index)) return this.#success(index);
+    return { ok: false, error: new WavepoolError('CANCELLED', 'by native code') };
+  }
+
+  #success(index: number): TaskOutcome {
+    const text = `${this.slot}.${this.#call}:${this.items[index]?.startSample}`;
+    return { ok: true, result: result(text) };
+  }
+}
+
+export class DoublePool implements SessionPool {
+  readonly size: number;
+  readonly capacity = 8;
+  readonly maxBatch: number;
+  readonly sessionBytes: readonly number[];
+  readonly runs: DoubleRun[] = [];
+  readonly #running = new Set<number>();
+  readonly #calls = new Map<number, number>();
+  readonly #onClose: () => Promise<void>;
+
+  constructor(
+    size: number,
+    maxBatch: number,
+    onClose: () => Promise<void> = () => Promise.resolve(),
+  ) {
+    this.size = size;
+    this.maxBatch = maxBatch;
+    this.sessionBytes = Array.from({ length: size }, () => 1_000);
+    this.#onClose = onClose;
+  }
+
+  run(slot: number, items: readonly TaskItem[], onOutcome?: OnOutcome): NativeRun {
+    if (this.#running.has(slot)) throw new WavepoolError('SLOT_BUSY', `${slot}`);
+    this.#running.add(slot);
+    const call = (this.#calls.get(slot) ?? 0) + 1;
+    this.#calls.set(slot, call);
+    const run = new DoubleRun(slot, call, items, onOutcome);
+    this.runs.push(run);
+    const ended = () => this.#running.delete(slot);
+    run.done.then(ended, ended);
+    return run;
+  }
+
+  close(): Promise<void> {
+    return this.#onClose();
+  }
+}
+
+/** Loads well at once unless the test replaces `onLoad`, `onPool` or `onPoolClose`. */
+export class DoubleEngine implements Engine {
+  readonly build = { identity: 'double', ggml: '', compiler: '', flags: '', backend: 'cpu' };
+  /** Loads and closes in their order. */
+  readonly trace: string[] = [];
+  readonly pools: DoublePool[] = [];
+  onLoad: () => Promise<void> = () => Promise.resolve();
+  onPool: () => Promise<void> = () => Promise.resolve();
+  onPoolClose: () => Promise<void> = () => Promise.resolve();
+
+  openAudio(): Promise<Audio> {
+    return Promise.resolve(silence);
+  }
+
+  async loadModel(path: string): Promise<LoadedModel> {
+    this.trace.push(`load ${path}`);
+    await this.onLoad();
+    return {
+      info: {
+        family: 'double',
+        task: 'asr',
+        name: path,
+        weightBytes: 5_000,
+        nativeBatch: true,
+        maxSegmentSeconds: 0,
+        windowSamples: 0,
+        stateful: false,
+      },
+      createPool: (options) => this.#createPool(options),
+      createState: () => ({ kind: 'task-state' }),
+      close: () => {
+        this.trace.push('close weights');
+        return Promise.resolve();
+      },
+    };
+  }
+
+  async #createPool(options: PoolOptions): Promise<SessionPool> {
+    await this.onPool();
+    const pool = new DoublePool(options.slots, options.maxBatch, async () => {
+      await this.onPoolClose();
+      this.trace.push('close sessions');
+    });
+    this.pools.push(pool);
+    return pool;
+  }
+}
