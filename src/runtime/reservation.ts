@@ -70,13 +70,11 @@ export class PendingReservation implements Reservation {
   }
 
   cancel(): void {
-    if (this.#outcome === undefined) {
-      this.#leave();
-      this.fail(new WavepoolError('CANCELLED', 'the reservation was given up'));
-    } else if (this.#outcome.granted && !this.#taken) {
-      this.#taken = true;
-      this.#outcome.lease.release();
-    }
+    const outcome = this.#outcome;
+    if (outcome === undefined) this.#leave();
+    else if (outcome.granted && !this.#taken) outcome.lease.release();
+    else return;
+    this.fail(new WavepoolError('CANCELLED', 'the reservation was given up'));
   }
 
   [Symbol.dispose](): void {

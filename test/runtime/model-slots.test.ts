@@ -277,14 +277,15 @@ describe('reservations', () => {
     expect(slots.state().exclusive).toBe(false);
   });
 
-  test('a granted reservation that is dropped unused frees the model', async () => {
+  test('a granted reservation that is dropped unused frees the model and yields nothing', async () => {
     const { slots } = model(1);
-    const blocked = (() => {
-      using _reservation = slots.queueManagement(manager());
-      return watch(slots.acquireRun(request()));
-    })();
+    const reservation = slots.queueManagement(manager());
+    const blocked = watch(slots.acquireRun(request()));
+    reservation[Symbol.dispose]();
     await turn();
     expect(blocked.value?.slot).toBe(0);
+    expect(reservation.tryAcquire()).toBeUndefined();
+    await expect(reservation.acquire()).rejects.toEqual(failure('CANCELLED', 'given up'));
     blocked.value?.release();
   });
 
