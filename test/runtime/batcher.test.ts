@@ -91,6 +91,20 @@ describe('forming batches', () => {
     await turn();
   });
 
+  test('a key that still waits for company is not run early in the slot of another', async () => {
+    const { batcher, clock, submit, run, batches } = batching(1);
+    using _more = batcher.expectMore();
+    submit(segment('A', 1, { key: 'other' }));
+    for (let at = 2; at <= 5; at += 1) submit(segment('B', at));
+    await turn();
+    expect(batches()).toEqual([[2, 3, 4, 5]]);
+    run(0).finish();
+    await clock.advance(20);
+    expect(batches()).toEqual([[2, 3, 4, 5], [1]]);
+    run(1).finish();
+    await turn();
+  });
+
   test('a segment that must run alone gets a batch of one', async () => {
     const { submit, run, batches } = batching(1);
     submit(segment('A', 1));
