@@ -126,9 +126,9 @@ function takeTurns<C extends Candidate>(items: readonly C[], firstTurn: Turn): C
 
 function jobLines<C extends Candidate>(items: readonly C[]): JobLine<C>[] {
   return [...groupBy(items, (item) => item.jobId).values()].map((ofJob) => ({
-    sequence: Math.min(...ofJob.map((item) => item.jobSequence)),
+    sequence: least(ofJob, (item) => item.jobSequence),
     // Each segment carries the figure of its own submission; the smallest is the newest.
-    remainingSeconds: Math.min(...ofJob.map((item) => item.jobRemainingSeconds)),
+    remainingSeconds: least(ofJob, (item) => item.jobRemainingSeconds),
     waiting: ofJob.toSorted((a, b) => a.arrivedAtMs - b.arrivedAtMs).reverse(),
   }));
 }
@@ -141,6 +141,10 @@ function groupBy<K, C>(items: readonly C[], keyOf: (item: C) => K): Map<K, C[]> 
     else groups.set(keyOf(item), [item]);
   }
   return groups;
+}
+
+function least<C>(items: readonly C[], figure: (item: C) => number): number {
+  return items.reduce((smallest, item) => Math.min(smallest, figure(item)), Infinity);
 }
 
 export interface DueBatches<C extends Candidate> {
@@ -169,7 +173,7 @@ export function dueBatches<C extends Candidate>(
   for (const group of groupBy(sharing, (item) => item.key).values()) {
     const seconds = group.reduce((sum, item) => sum + item.seconds, 0);
     const fill = Math.max(group.length / limits.maxItems, seconds / limits.maxAudioSeconds);
-    const dueAtMs = Math.min(...group.map((item) => item.arrivedAtMs)) + limits.maxWaitMs;
+    const dueAtMs = least(group, (item) => item.arrivedAtMs) + limits.maxWaitMs;
     const waitIsOver = !expectMore || nowMs >= dueAtMs;
     const batches = waitIsOver ? Math.ceil(fill) : Math.floor(fill);
     count += Math.min(batches, group.length);
