@@ -18,8 +18,10 @@ class SlotExecutor {
     SlotExecutor& operator=(const SlotExecutor&) = delete;
 
     /// Starts `task` on the executor's thread. Throws Error{kSlotBusy} while another task runs:
-    /// admission belongs to the caller, this is the last line of defence. `task` must not throw.
-    void start(std::function<void()> task);
+    /// admission belongs to the caller, this is the last line of defence. `finished` (may be empty)
+    /// follows on the same thread once the executor is free again, so whoever hears of the end from
+    /// it can start the next task at once. Neither may throw or destroy the executor.
+    void start(std::function<void()> task, std::function<void()> finished = {});
 
     [[nodiscard]] bool busy() const;
 
@@ -30,6 +32,7 @@ class SlotExecutor {
     std::condition_variable wake_;
     // Protected by mutex_.
     std::function<void()> task_;
+    std::function<void()> finished_;
     bool running_ = false;
     bool closing_ = false;
     // Last: joined before the members above die.
