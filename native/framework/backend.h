@@ -1,5 +1,6 @@
 #pragma once
 
+#include <ggml-alloc.h>
 #include <ggml-backend.h>
 #include <ggml-cpu.h>
 #include <ggml.h>
@@ -24,25 +25,31 @@ struct ContextDeleter {
 struct ThreadpoolDeleter {
     void operator()(ggml_threadpool_t pool) const noexcept { ggml_threadpool_free(pool); }
 };
-struct GraphAllocatorDeleter;
+struct GraphAllocatorDeleter {
+    void operator()(ggml_gallocr_t allocator) const noexcept { ggml_gallocr_free(allocator); }
+};
 
 using BackendPtr = std::unique_ptr<ggml_backend, BackendDeleter>;
 using BufferPtr = std::unique_ptr<ggml_backend_buffer, BufferDeleter>;
 using ContextPtr = std::unique_ptr<ggml_context, ContextDeleter>;
 using ThreadpoolPtr = std::unique_ptr<ggml_threadpool, ThreadpoolDeleter>;
+using GraphAllocatorPtr = std::unique_ptr<ggml_gallocr, GraphAllocatorDeleter>;
 
 /// A CPU backend with a persistent threadpool of its own, for one session. Construction is
 /// serialized over the process (backends may publish half-initialized devices); computing is not.
 class CpuBackend {
   public:
+    /// Throws Error{kInvalidRequest} unless `threads` is 1…64, Error{kInsufficientMemory} when ggml
+    /// cannot allocate.
     explicit CpuBackend(int threads);
 
     [[nodiscard]] ggml_backend_t get() const noexcept { return backend_.get(); }
     [[nodiscard]] int threads() const noexcept { return threads_; }
 
-    /// Computes `graph`. The abort callback polls `abort`, if given: a batch passes a predicate
-    /// that says whether *every* member is cancelled. Throws Error{kCancelled} when aborted,
-    /// Error{kInternal} when ggml fails.
+    /// Computes `graph`. `abort`, if given, is polled after each node of the graph and must not
+    /// throw: a batch passes a predicate that says whether *every* member is cancelled. Throws
+    /// Error{kCancelled} when aborted, Error{kInsufficientMemory | kInternal} when ggml fails. The
+    /// backend stays usable after each of them.
     void compute(ggml_cgraph* graph, bool (*abort)(void*) = nullptr, void* abort_data = nullptr);
 
   private:

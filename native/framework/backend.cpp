@@ -1,0 +1,62 @@
+#include "framework/backend.h"
+
+#include <mutex>
+#include <string>
+
+#include "framework/error.h"
+
+namespace wavepool {
+namespace {
+
+constexpr int kMaxThreads = 64;
+/// Of 100: between two graphs of one decode step the workers stay awake, between two batches they
+/// sleep.
+constexpr int kThreadpoolPolling = 50;
+
+std::mutex& construction_guard() {
+    static std::mutex guard;
+    return guard;
+}
+
+int checked_threads(int threads) {
+    if (threads < 1 || threads > kMaxThreads) {
+        throw Error(ErrorCode::kInvalidRequest, "a session has 1 to " +
+                                                    std::to_string(kMaxThreads) + " threads, not " +
+                                                    std::to_string(threads));
+    }
+    return threads;
+}
+
+}  // namespace
+
+CpuBackend::CpuBackend(int threads) : threads_(checked_threads(threads)) {
+    const std::scoped_lock lock(construction_guard());
+    ggml_threadpool_params params = ggml_threadpool_params_default(threads_);
+    params.poll = kThreadpoolPolling;
+    threadpool_.reset(ggml_threadpool_new(&params));
+    backend_.reset(ggml_backend_cpu_init());
+    if (!threadpool_ || !backend_) {
+        throw Error(ErrorCode::kInsufficientMemory, "creating a CPU backend");
+    }
+    ggml_backend_cpu_set_n_threads(backend_.get(), threads_);
+    ggml_backend_cpu_set_threadpool(backend_.get(), threadpool_.get());
+}
+
+void CpuBackend::compute(ggml_cgraph* graph, bool (*abort)(void*), void* abort_data) {
+    ggml_backend_cpu_set_abort_callback(backend_.get(), abort, abort_data);
+    const ggml_status status = ggml_backend_graph_compute(backend_.get(), graph);
+    ggml_backend_cpu_set_abort_callback(backend_.get(), nullptr, nullptr);
+    switch (status) {
+        case GGML_STATUS_SUCCESS:
+            return;
+        case GGML_STATUS_ABORTED:
+            throw Error(ErrorCode::kCancelled, "while computing");
+        case GGML_STATUS_ALLOC_FAILED:
+            throw Error(ErrorCode::kInsufficientMemory, "computing a graph");
+        case GGML_STATUS_FAILED:
+            break;
+    }
+    throw Error(ErrorCode::kInternal, "ggml could not compute a graph");
+}
+
+}  // namespace wavepool

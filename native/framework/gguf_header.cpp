@@ -1,0 +1,285 @@
+#include "framework/gguf_header.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "framework/error.h"
+
+namespace wavepool {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "GGUF is read without swapping bytes");
+
+constexpr std::uint32_t kVersion = 3;
+constexpr std::uint32_t kDefaultAlignment = 32;
+constexpr std::uint32_t kMaxAlignment = 1 << 20;
+constexpr std::size_t kMaxKeyBytes = 65535;
+constexpr std::size_t kMaxTensorNameBytes = 63;
+constexpr std::uint32_t kMaxDimensions = 4;
+/// The fewest bytes that an entry of either table can take.
+constexpr std::size_t kMinMetadataBytes = 8 + 1 + 4 + 1;
+constexpr std::size_t kMinTensorBytes = 8 + 1 + 4 + 8 + 4 + 8;
+
+[[noreturn]] void invalid(const std::string& what) {
+    throw Error(ErrorCode::kModelFileInvalid, what);
+}
+
+/// Reads forward through bytes that nobody has vouched for.
+class Reader {
+  public:
+    explicit Reader(std::span<const std::byte> bytes) : rest_(bytes), size_(bytes.size()) {}
+
+    std::span<const std::byte> take(std::uint64_t count) {
+        if (count > rest_.size()) {
+            invalid("the file ends at byte " + std::to_string(size_) + " inside a field of " +
+                    std::to_string(count) + " bytes");
+        }
+        const auto taken = rest_.first(static_cast<std::size_t>(count));
+        rest_ = rest_.subspan(taken.size());
+        return taken;
+    }
+
+    template <typename T>
+    T number() {
+        T value;
+        std::memcpy(&value, take(sizeof(T)).data(), sizeof(T));
+        return value;
+    }
+
+    std::span<const std::byte> string() { return take(number<std::uint64_t>()); }
+
+    /// A count of entries of at least `entry_bytes` each.
+    std::uint64_t count(std::size_t entry_bytes, const char* what) {
+        const auto value = number<std::uint64_t>();
+        if (value > rest_.size() / entry_bytes) {
+            invalid(std::string("the file is too short for ") + std::to_string(value) + " " + what);
+        }
+        return value;
+    }
+
+    [[nodiscard]] std::size_t position() const { return size_ - rest_.size(); }
+
+  private:
+    std::span<const std::byte> rest_;
+    std::size_t size_;
+};
+
+std::string text(std::span<const std::byte> bytes) {
+    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+std::string name(Reader& reader, std::size_t max_bytes, const char* what) {
+    const auto bytes = reader.string();
+    const bool printable = std::ranges::all_of(
+        bytes, [](std::byte b) { return b > std::byte{0x20} && b < std::byte{0x7f}; });
+    if (bytes.empty() || bytes.size() > max_bytes || !printable) {
+        invalid(std::string(what) + " before byte " + std::to_string(reader.position()) +
+                " is not a name of 1 to " + std::to_string(max_bytes) +
+                " printable ASCII characters");
+    }
+    return text(bytes);
+}
+
+/// Bytes of a value of fixed size; 0 for strings, arrays and unknown types.
+std::size_t scalar_bytes(GgufType type) {
+    switch (type) {
+        case GgufType::kUint8:
+        case GgufType::kInt8:
+        case GgufType::kBool:
+            return 1;
+        case GgufType::kUint16:
+        case GgufType::kInt16:
+            return 2;
+        case GgufType::kUint32:
+        case GgufType::kInt32:
+        case GgufType::kFloat32:
+            return 4;
+        case GgufType::kUint64:
+        case GgufType::kInt64:
+        case GgufType::kFloat64:
+            return 8;
+        case GgufType::kString:
+        case GgufType::kArray:
+            break;
+    }
+    return 0;
+}
+
+GgufType read_type(Reader& reader, const std::string& key) {
+    const auto raw = reader.number<std::uint32_t>();
+    if (raw > static_cast<std::uint32_t>(GgufType::kFloat64)) {
+        invalid(key + " has the unknown type " + std::to_string(raw));
+    }
+    return static_cast<GgufType>(raw);
+}
+
+GgufValue read_array(Reader& reader, std::span<const std::byte> file, const std::string& key) {
+    const GgufType element_type = read_type(reader, key);
+    if (element_type == GgufType::kArray) invalid(key + " is an array of arrays");
+    const std::size_t element_bytes = scalar_bytes(element_type);
+    const bool strings = element_type == GgufType::kString;
+    const std::uint64_t count =
+        reader.count(strings ? sizeof(std::uint64_t) : element_bytes, "array elements");
+    const std::size_t start = reader.position();
+    if (strings) {
+        for (std::uint64_t i = 0; i < count; ++i) reader.string();
+    } else {
+        reader.take(count * element_bytes);
+    }
+    return {GgufType::kArray, element_type, count, file.subspan(start, reader.position() - start)};
+}
+
+GgufValue read_value(Reader& reader, std::span<const std::byte> file, const std::string& key) {
+    const GgufType type = read_type(reader, key);
+    if (type == GgufType::kArray) return read_array(reader, file, key);
+    const auto bytes =
+        type == GgufType::kString ? reader.string() : reader.take(scalar_bytes(type));
+    if (type == GgufType::kBool && bytes[0] > std::byte{1}) invalid(key + " is no boolean");
+    return {type, type, 1, bytes};
+}
+
+std::size_t read_alignment(const GgufHeader& header) {
+    const auto found = header.metadata.find("general.alignment");
+    if (found == header.metadata.end()) return kDefaultAlignment;
+    if (found->second.type != GgufType::kUint32) invalid("general.alignment is not a uint32");
+    const auto alignment = Reader(found->second.bytes).number<std::uint32_t>();
+    if (!std::has_single_bit(alignment) || alignment < 8 || alignment > kMaxAlignment) {
+        invalid("general.alignment is " + std::to_string(alignment));
+    }
+    return alignment;
+}
+
+struct DeclaredTensor {
+    std::string name;
+    GgufTensor tensor;
+    std::uint64_t offset = 0;
+    std::uint64_t bytes = 0;
+};
+
+std::uint64_t checked_bytes(const DeclaredTensor& declared, std::uint64_t innermost) {
+    constexpr std::uint64_t kBlock = 32;
+    constexpr std::uint64_t kQ8BlockBytes = 2 + kBlock;
+    const std::uint64_t elements = declared.tensor.elements;
+    switch (declared.tensor.type) {
+        case TensorType::kF32:
+            return elements * 4;
+        case TensorType::kF16:
+            return elements * 2;
+        case TensorType::kI8:
+            return elements;
+        case TensorType::kQ8_0:
+            if (innermost % kBlock != 0) {
+                invalid(declared.name + ": rows of " + std::to_string(innermost) +
+                        " elements do not fill q8_0 blocks");
+            }
+            return elements / kBlock * kQ8BlockBytes;
+    }
+    invalid(declared.name + " has the unsupported tensor type " +
+            std::to_string(static_cast<std::uint32_t>(declared.tensor.type)));
+}
+
+DeclaredTensor read_tensor(Reader& reader) {
+    DeclaredTensor declared;
+    declared.name = name(reader, kMaxTensorNameBytes, "the tensor name");
+    const auto dimensions = reader.number<std::uint32_t>();
+    if (dimensions < 1 || dimensions > kMaxDimensions) {
+        invalid(declared.name + " has " + std::to_string(dimensions) + " dimensions");
+    }
+    // With the limit, the bytes of any supported type fit 64 bits.
+    constexpr std::uint64_t kMaxElements = std::uint64_t{1} << 48;
+    std::uint64_t elements = 1;
+    for (std::uint32_t i = 0; i < dimensions; ++i) {
+        const auto extent = reader.number<std::uint64_t>();
+        if (extent < 1 || extent > kMaxElements / elements) {
+            invalid(declared.name + " has an impossible shape");
+        }
+        elements *= extent;
+        declared.tensor.shape.push_back(static_cast<std::int64_t>(extent));
+    }
+    // The file lists the innermost dimension first.
+    const auto innermost = static_cast<std::uint64_t>(declared.tensor.shape.front());
+    std::ranges::reverse(declared.tensor.shape);
+    declared.tensor.elements = elements;
+    declared.tensor.type = static_cast<TensorType>(reader.number<std::uint32_t>());
+    declared.offset = reader.number<std::uint64_t>();
+    declared.bytes = checked_bytes(declared, innermost);
+    return declared;
+}
+
+std::size_t padded(std::size_t bytes, std::size_t alignment) {
+    return (bytes + alignment - 1) / alignment * alignment;
+}
+
+/// Tensors lie one behind the other, each padded: an offset can neither overlap nor point outside.
+void place_tensors(GgufHeader& header, std::vector<DeclaredTensor> declared,
+                   std::span<const std::byte> file, std::size_t table_end) {
+    if (declared.empty()) return;
+    const std::size_t alignment = read_alignment(header);
+    const std::size_t data_start = padded(table_end, alignment);
+    if (data_start > file.size()) invalid("the file ends before its tensor data");
+    const auto data = file.subspan(data_start);
+    std::size_t expected = 0;
+    for (DeclaredTensor& entry : declared) {
+        if (entry.offset != expected) {
+            invalid(entry.name + " is at offset " + std::to_string(entry.offset) + " where " +
+                    std::to_string(expected) + " follows from the tensors before it");
+        }
+        if (expected > data.size() || entry.bytes > data.size() - expected) {
+            invalid(entry.name + " lies beyond the end of the file");
+        }
+        entry.tensor.data = data.subspan(expected, static_cast<std::size_t>(entry.bytes));
+        expected += padded(entry.tensor.data.size(), alignment);
+        if (!header.tensors.emplace(entry.name, std::move(entry.tensor)).second) {
+            invalid(entry.name + " is in the file twice");
+        }
+    }
+}
+
+/// An i8 tensor NAME means scale · q + offset and needs both.
+void require_companions(const GgufHeader& header) {
+    for (const auto& [name, tensor] : header.tensors) {
+        if (tensor.type != TensorType::kI8) continue;
+        for (const char* suffix : {".scale", ".offset"}) {
+            const auto companion = header.tensors.find(name + suffix);
+            if (companion == header.tensors.end() || companion->second.elements != 1 ||
+                companion->second.type != TensorType::kF32) {
+                invalid(name + " is i8 and needs " + name + suffix + ", one f32 element");
+            }
+        }
+    }
+}
+
+}  // namespace
+
+GgufHeader parse_gguf(std::span<const std::byte> file) {
+    Reader reader(file);
+    if (text(reader.take(4)) != "GGUF") invalid("the file does not start with \"GGUF\"");
+    if (const auto version = reader.number<std::uint32_t>(); version != kVersion) {
+        invalid("GGUF version " + std::to_string(version) + "; only version 3 is read");
+    }
+    const auto tensor_count = reader.count(kMinTensorBytes, "tensors");
+    const auto metadata_count = reader.count(kMinMetadataBytes, "metadata values");
+
+    GgufHeader header;
+    for (std::uint64_t i = 0; i < metadata_count; ++i) {
+        const std::string key = name(reader, kMaxKeyBytes, "the metadata key");
+        const GgufValue value = read_value(reader, file, key);
+        if (!header.metadata.emplace(key, value).second) invalid(key + " is in the file twice");
+    }
+    std::vector<DeclaredTensor> declared;
+    for (std::uint64_t i = 0; i < tensor_count; ++i) declared.push_back(read_tensor(reader));
+    place_tensors(header, std::move(declared), file, reader.position());
+    require_companions(header);
+    return header;
+}
+
+std::vector<std::string> decode_strings(const GgufValue& array) {
+    std::vector<std::string> strings;
+    strings.reserve(static_cast<std::size_t>(array.count));
+    Reader reader(array.bytes);
+    for (std::uint64_t i = 0; i < array.count; ++i) strings.push_back(text(reader.string()));
+    return strings;
+}
+
+}  // namespace wavepool
