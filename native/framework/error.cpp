@@ -1,5 +1,7 @@
 #include "framework/error.h"
 
+#include <new>
+
 namespace wavepool {
 
 std::string_view error_code_name(ErrorCode code) noexcept {
@@ -30,6 +32,20 @@ std::string_view error_code_name(ErrorCode code) noexcept {
             return "INTERNAL";
     }
     return "INTERNAL";
+}
+
+Error error_from_current_exception() {
+    try {
+        throw;
+    } catch (const Error& error) {
+        return error;
+    } catch (const std::bad_alloc&) {
+        return {ErrorCode::kInsufficientMemory, "an allocation failed"};
+    } catch (const std::exception& error) {
+        return {ErrorCode::kInternal, error.what()};
+    } catch (...) {
+        return {ErrorCode::kInternal, "an exception of unknown type"};
+    }
 }
 
 }  // namespace wavepool
