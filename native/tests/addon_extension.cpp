@@ -1,0 +1,13 @@
+#include "binding/test_extension.h"
+#include "tests/fake_family.h"
+#include "tests/faults.h"
+
+namespace wavepool::binding {
+
+std::span<const Family> test_families() { return fake::families(); }
+
+void set_fault(std::string_view name, bool armed) { fake::set_fault(name, armed); }
+
+void clear_faults() { fake::clear_faults(); }
+
+}  // namespace wavepool::binding

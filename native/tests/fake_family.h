@@ -1,0 +1,27 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <span>
+
+#include "framework/model.h"
+
+namespace wavepool::fake {
+
+/// Two families with deterministic results and injectable faults (faults.h), for tests and
+/// benchmarks of everything around the models.
+///
+/// "fake" (asr): the text is "fake CHECKSUM COUNT" over the samples of the segment; tokens are one
+/// id per 1600 samples. "fake-vad" (vad): one probability per 512 samples from their loudness,
+/// smoothed with the probability before it, which the state carries.
+///
+/// The GGUF file has these metadata keys: general.architecture, general.name; fake.capacity
+/// (integer: sessions supported), fake.native_batch (integer: 1 or 0), fake.max_segment_seconds
+/// (float, 0 = unbounded); and one f32 tensor fake.weight of shape [4].
+///
+/// Options of one request:
+///   fault  string: "prepare", "run", "hang", "gate" or "abort", for this item alone
+///   rank   number: the items of a batch end in ascending rank, then index
+[[nodiscard]] std::span<const Family> families();
+
+}  // namespace wavepool::fake
