@@ -1,0 +1,19 @@
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "framework/model.h"
+
+namespace wavepool::binding {
+
+/// What the test addon has beyond the published one, implemented with the tests. Compiled only with
+/// WAVEPOOL_TEST_ADDON.
+[[nodiscard]] std::span<const Family> test_families();
+
+/// Arms or disarms a fault for the whole process. Throws Error{kInvalidRequest} for an unknown
+/// name.
+void set_fault(std::string_view name, bool armed);
+void clear_faults();
+
+}  // namespace wavepool::binding
