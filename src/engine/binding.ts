@@ -1,0 +1,155 @@
+/**
+ * The typed mirror of the native addon: the one file that loads it, on first use. Nothing else names the `.node` file or
+ * knows its functions; `native-engine.ts` turns them into the engine that the runtime uses.
+ */
+import { existsSync, readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import path from 'node:path';
+import { WavepoolError } from '../core/errors.ts';
+import type {
+  AudioWarning,
+  BuildInfo,
+  ModelInfo,
+  PoolOptions,
+  SourceInfo,
+  TaskOptions,
+  TaskResult,
+} from '../runtime/engine.ts';
+
+/** Errors of native code carry the name of their row in the error table. */
+export interface NativeError extends Error {
+  readonly code: string;
+}
+
+export interface AudioHandle {
+  readonly info: SourceInfo;
+  readonly warnings: AudioWarning[];
+  readonly endSample: number;
+  readonly ended: boolean;
+  readonly residentBytes: number;
+  /** One at a time. */
+  decodeUntil(sample: number): Promise<void>;
+  /** The decode in progress, if any, ends with CANCELLED. */
+  cancelDecode(): void;
+  release(sample: number): void;
+  /** Throws while decoding. Once closed, only the state of the handle may be read. */
+  close(): void;
+}
+
+declare const STATE: unique symbol;
+/** Opaque. */
+export interface StateHandle {
+  readonly [STATE]: true;
+}
+
+export interface NativeItem {
+  readonly audio: AudioHandle;
+  readonly startSample: number;
+  readonly endSample: number;
+  readonly state: StateHandle | undefined;
+  readonly options: TaskOptions;
+}
+
+export type NativeOutcome =
+  | { readonly ok: true; readonly result: TaskResult }
+  | { readonly ok: false; readonly error: NativeError };
+
+export interface RunHandle {
+  readonly done: Promise<void>;
+  cancel(index: number): void;
+}
+
+export interface PoolHandle {
+  readonly size: number;
+  readonly capacity: number;
+  readonly maxBatch: number;
+  readonly sessionBytes: number[];
+  /** `onOutcome` is called once per item before `done` resolves, and must not throw. */
+  run(
+    slot: number,
+    items: readonly NativeItem[],
+    onOutcome: (index: number, outcome: NativeOutcome) => void,
+  ): RunHandle;
+  /** Once. */
+  close(): Promise<void>;
+}
+
+export interface ModelHandle {
+  readonly info: ModelInfo;
+  createPool(options: PoolOptions): Promise<PoolHandle>;
+  createState(): StateHandle;
+  close(): void;
+}
+
+export interface Binding {
+  readonly build: BuildInfo;
+  openFile(path: string): Promise<AudioHandle>;
+  /** Takes ownership of the descriptor. */
+  openPipe(readDescriptor: number, stallTimeoutMs: number): Promise<AudioHandle>;
+  createPipe(): { readDescriptor: number; writeDescriptor: number };
+  loadModel(path: string): Promise<ModelHandle>;
+}
+
+/** What the test addon has beyond the published one. */
+export interface TestBinding extends Binding {
+  /** The names are in native/tests/faults.h. */
+  setFault(name: string, armed: boolean): void;
+  clearFaults(): void;
+}
+
+/** What x86-64-v3 means, in the words of /proc/cpuinfo. */
+const X86_64_V3 = ['avx', 'avx2', 'bmi1', 'bmi2', 'f16c', 'fma', 'movbe', 'xsave', 'abm'] as const;
+
+/** The features that the addon needs and `cpuinfo` (the text of /proc/cpuinfo) does not list. */
+export function missingCpuFeatures(cpuinfo: string): string[] {
+  const flags = /^flags\s*:(.*)$/m.exec(cpuinfo)?.[1];
+  // A kernel that hides the list proves nothing either way.
+  if (flags === undefined) return [];
+  const present = new Set(flags.trim().split(/\s+/));
+  return X86_64_V3.filter((feature) => !present.has(feature));
+}
+
+/** Running unsupported instructions would end the process, so this comes before loading. */
+function requireCpu(): void {
+  if (process.arch !== 'x64' || process.platform !== 'linux') return;
+  const missing = missingCpuFeatures(readFileSync('/proc/cpuinfo', 'utf8'));
+  if (missing.length > 0) throw new WavepoolError('CPU_UNSUPPORTED', missing.join(', '));
+}
+
+/**
+ * Where `npm run build:native` leaves the addon, both for the sources and for `dist/`.
+ */
+export function addonPath(file: 'addon.node' | 'addon_test.node' = 'addon.node'): string {
+  const relative = path.join('build', 'release', 'Release', file);
+  let folder = import.meta.dirname;
+  while (!existsSync(path.join(folder, 'native', 'CMakeLists.txt'))) {
+    const parent = path.dirname(folder);
+    if (parent === folder) return path.resolve(relative);
+    folder = parent;
+  }
+  return path.join(folder, relative);
+}
+
+/**
+ * Loads the addon at `file`. Loading again gives the same exports.
+ * @throws {WavepoolError} CPU_UNSUPPORTED, ADDON_MISSING
+ */
+export function loadBinding(file: string): Binding {
+  requireCpu();
+  if (!existsSync(file)) {
+    throw new WavepoolError(
+      'ADDON_MISSING',
+      `${file} does not exist; build it with \`npm run build:native\`, or ask \`wavepool doctor\` what this machine lacks`,
+    );
+  }
+  try {
+    // The addon is what this file mirrors; native code checks its arguments again.
+    return createRequire(import.meta.url)(file) as Binding;
+  } catch (cause) {
+    throw new WavepoolError(
+      'ADDON_MISSING',
+      `${file} cannot be loaded; build it with \`npm run build:native\`, or ask \`wavepool doctor\` what this machine lacks`,
+      { cause },
+    );
+  }
+}

@@ -1,0 +1,291 @@
+/**
+ * The engine over the native addon. The addon is loaded by the first call that needs it, so that importing this file
+ * costs nothing.
+ */
+import { isErrorCode, toWavepoolError, WavepoolError } from '../core/errors.ts';
+import type {
+  Audio,
+  AudioSource,
+  AudioWarning,
+  BuildInfo,
+  Engine,
+  LoadedModel,
+  ModelInfo,
+  NativeRun,
+  PoolOptions,
+  SessionPool,
+  SourceInfo,
+  TaskItem,
+  TaskOutcome,
+  TaskState,
+} from '../runtime/engine.ts';
+import {
+  type AudioHandle,
+  addonPath,
+  type Binding,
+  loadBinding,
+  type ModelHandle,
+  type NativeItem,
+  type NativeOutcome,
+  type PoolHandle,
+  type StateHandle,
+} from './binding.ts';
+
+/** A native error under its own code. */
+function fromNative(thrown: unknown): WavepoolError {
+  if (!(thrown instanceof WavepoolError) && thrown instanceof Error && 'code' in thrown) {
+    const { code } = thrown;
+    if (isErrorCode(code)) return new WavepoolError(code, thrown.message, { cause: thrown });
+  }
+  return toWavepoolError(thrown);
+}
+
+async function native<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    throw fromNative(error);
+  }
+}
+
+function nativeSync<T>(work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    throw fromNative(error);
+  }
+}
+
+class NativeAudio implements Audio {
+  readonly info: SourceInfo;
+  readonly #handle: AudioHandle;
+  #decoding: Promise<void> | undefined;
+  #endSample = 0;
+  #closing: Promise<void> | undefined;
+
+  constructor(handle: AudioHandle) {
+    this.#handle = handle;
+    this.info = handle.info;
+  }
+
+  /** The addon's object, for an item of a batch. */
+  static handleOf(audio: Audio): AudioHandle {
+    if (audio instanceof NativeAudio) return audio.#handle;
+    throw new WavepoolError('INVALID_REQUEST', 'this audio belongs to another engine');
+  }
+
+  get endSample(): number {
+    if (this.#closing === undefined) this.#endSample = this.#handle.endSample;
+    return this.#endSample;
+  }
+
+  get ended(): boolean {
+    return this.#handle.ended;
+  }
+
+  get warnings(): readonly AudioWarning[] {
+    return this.#handle.warnings;
+  }
+
+  get residentBytes(): number {
+    return this.#handle.residentBytes;
+  }
+
+  async decodeUntil(sample: number, signal?: AbortSignal): Promise<void> {
+    if (this.#closing !== undefined || signal?.aborted) {
+      throw new WavepoolError('CANCELLED', 'before decoding');
+    }
+    if (this.#decoding !== undefined) {
+      throw new WavepoolError('INVALID_REQUEST', 'this input is being decoded already');
+    }
+    if (this.ended || this.endSample >= sample) return;
+    const cancel = (): void => this.#handle.cancelDecode();
+    const decoding = native(() => this.#handle.decodeUntil(sample));
+    // close() waits for the end and does not care what it was.
+    this.#decoding = decoding.catch(() => undefined);
+    signal?.addEventListener('abort', cancel, { once: true });
+    try {
+      await decoding;
+    } finally {
+      signal?.removeEventListener('abort', cancel);
+      this.#decoding = undefined;
+    }
+  }
+
+  release(sample: number): void {
+    if (this.#closing === undefined) nativeSync(() => this.#handle.release(sample));
+  }
+
+  close(): Promise<void> {
+    if (this.#closing === undefined) {
+      this.#endSample = this.#handle.endSample;
+      this.#handle.cancelDecode();
+      this.#closing = this.#finish(this.#decoding);
+    }
+    return this.#closing;
+  }
+
+  async #finish(decoding: Promise<void> | undefined): Promise<void> {
+    await decoding;
+    nativeSync(() => this.#handle.close());
+  }
+}
+
+class NativeTaskState implements TaskState {
+  readonly kind = 'task-state';
+  readonly #handle: StateHandle;
+
+  constructor(handle: StateHandle) {
+    this.#handle = handle;
+  }
+
+  static handleOf(state: TaskState | undefined): StateHandle | undefined {
+    if (state === undefined) return undefined;
+    if (state instanceof NativeTaskState) return state.#handle;
+    throw new WavepoolError('INVALID_REQUEST', 'this state belongs to another engine');
+  }
+}
+
+function toNativeItem(item: TaskItem): NativeItem {
+  return {
+    audio: NativeAudio.handleOf(item.audio),
+    startSample: item.startSample,
+    endSample: item.endSample,
+    state: NativeTaskState.handleOf(item.state),
+    options: item.options,
+  };
+}
+
+function toOutcome(outcome: NativeOutcome): TaskOutcome {
+  return outcome.ok ? outcome : { ok: false, error: fromNative(outcome.error) };
+}
+
+type OnOutcome = (index: number, outcome: TaskOutcome) => void;
+
+class NativePool implements SessionPool {
+  readonly size: number;
+  readonly capacity: number;
+  readonly maxBatch: number;
+  readonly #handle: PoolHandle;
+  #closing: Promise<void> | undefined;
+
+  constructor(handle: PoolHandle) {
+    this.#handle = handle;
+    this.size = handle.size;
+    this.capacity = handle.capacity;
+    this.maxBatch = handle.maxBatch;
+  }
+
+  get sessionBytes(): readonly number[] {
+    return this.#handle.sessionBytes;
+  }
+
+  run(slot: number, items: readonly TaskItem[], onOutcome?: OnOutcome): NativeRun {
+    const nativeItems = items.map(toNativeItem);
+    const outcomes = new Map<number, TaskOutcome>();
+    const failures: unknown[] = [];
+    const run = nativeSync(() =>
+      this.#handle.run(slot, nativeItems, (index, nativeOutcome) => {
+        const outcome = toOutcome(nativeOutcome);
+        outcomes.set(index, outcome);
+        try {
+          onOutcome?.(index, outcome);
+        } catch (error) {
+          // A throwing listener must not cost the other items their outcomes; the caller of run() learns of it.
+          failures.push(error);
+        }
+      }),
+    );
+    const done = native(async () => {
+      await run.done;
+      if (failures.length > 0) throw failures[0];
+      return items.map((_, index) => {
+        const outcome = outcomes.get(index);
+        if (outcome !== undefined) return outcome;
+        throw new WavepoolError('INTERNAL', `item ${index} ended without an outcome`);
+      });
+    });
+    return { done, cancel: (index) => nativeSync(() => run.cancel(index)) };
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= native(() => this.#handle.close());
+    return this.#closing;
+  }
+}
+
+class NativeModel implements LoadedModel {
+  readonly info: ModelInfo;
+  readonly #handle: ModelHandle;
+
+  constructor(handle: ModelHandle) {
+    this.#handle = handle;
+    this.info = handle.info;
+  }
+
+  createPool(options: PoolOptions): Promise<SessionPool> {
+    return native(async () => new NativePool(await this.#handle.createPool(options)));
+  }
+
+  createState(): TaskState {
+    return nativeSync(() => new NativeTaskState(this.#handle.createState()));
+  }
+
+  close(): Promise<void> {
+    this.#handle.close();
+    return Promise.resolve();
+  }
+}
+
+export interface NativeEngineOptions {
+  /**
+   * The addon to load.
+   * @defaultValue where `npm run build:native` leaves it
+   */
+  readonly addon?: string | undefined;
+}
+
+/** A pipe whose write end a child process gets as stdio; the read end becomes an `AudioSource`. */
+export interface AudioPipe {
+  readonly readDescriptor: number;
+  /** To be closed by the caller once the child has it, so that the end of the child ends the audio. */
+  readonly writeDescriptor: number;
+}
+
+export class NativeEngine implements Engine {
+  readonly #addon: string;
+  #loaded: Binding | undefined;
+
+  constructor(options: NativeEngineOptions = {}) {
+    this.#addon = options.addon ?? addonPath();
+  }
+
+  get #binding(): Binding {
+    this.#loaded ??= loadBinding(this.#addon);
+    return this.#loaded;
+  }
+
+  /** @throws {WavepoolError} ADDON_MISSING, CPU_UNSUPPORTED (as every first use) */
+  get build(): BuildInfo {
+    return this.#binding.build;
+  }
+
+  openAudio(source: AudioSource): Promise<Audio> {
+    return native(async () => {
+      const handle =
+        source.kind === 'file'
+          ? await this.#binding.openFile(source.path)
+          : await this.#binding.openPipe(source.readDescriptor, source.stallTimeoutMs);
+      return new NativeAudio(handle);
+    });
+  }
+
+  /** Both ends are closed on exec unless they are passed on as stdio. */
+  createPipe(): AudioPipe {
+    return nativeSync(() => this.#binding.createPipe());
+  }
+
+  loadModel(path: string): Promise<LoadedModel> {
+    return native(async () => new NativeModel(await this.#binding.loadModel(path)));
+  }
+}
