@@ -1,0 +1,158 @@
+#include "models/silero_vad/encoder.h"
+
+#include <array>
+#include <cmath>
+
+#include "models/silero_vad/float8.h"
+
+namespace wavepool::silero_vad {
+namespace {
+
+constexpr std::size_t kHalf = kFrameSamples / 2;
+constexpr std::size_t kQuarter = kFrameSamples / 4;
+
+// A folded frame: four blocks, one for each of the transform's matrices.
+constexpr std::size_t kBlock = kQuarter + 8;  // samples 0…64, then filling
+constexpr std::size_t kFoldedCosineOdd = 0;
+constexpr std::size_t kFoldedCosineEven = kBlock;
+constexpr std::size_t kFoldedSineOdd = 2 * kBlock;
+constexpr std::size_t kFoldedSineEven = 3 * kBlock;
+constexpr std::size_t kFolded = 4 * kBlock;
+
+// A spectrum: real parts of the odd and of the even bins (a whole number of tiles), then imaginary.
+constexpr std::size_t kRealOdd = 0;
+constexpr std::size_t kRealEven = kQuarter;
+constexpr std::size_t kNyquist = 2 * kQuarter;
+constexpr std::size_t kImaginaryOdd = kNyquist + kTileOutputs;
+constexpr std::size_t kImaginaryEven = kImaginaryOdd + kQuarter;
+constexpr std::size_t kSpectrum = kImaginaryEven + kQuarter;
+
+constexpr std::size_t kConv1 = 128;
+constexpr std::size_t kConv2 = 64;
+constexpr std::size_t kConv3 = 64;
+constexpr std::size_t kConv4 = 128;
+
+/// frame[i] ± frame[256 - i], then the same at the quarter: what the cosines of odd and even bins
+/// and the sines of odd and even bins see.
+void fold(const float* samples, const float* window, float* folded) noexcept {
+    // One beyond the frame: the partner of sample 0, whose window is 0.
+    std::array<float, kFrameSamples + 8> frame;
+    for (std::size_t i = 0; i < kFrameSamples; i += 8)
+        store(&frame[i], load(samples + i) * load(window + i));
+    frame[kFrameSamples] = 0;
+
+    std::array<float, kHalf + 8> even;  // under the cosines
+    std::array<float, kHalf + 8> odd;   // under the sines
+    for (std::size_t i = 0; i < kHalf; i += 8) {
+        const Float8 left = load(&frame[i]);
+        const Float8 right = reverse(load(&frame[kFrameSamples - 7 - i]));
+        store(&even[i], left + right);
+        store(&odd[i], left - right);
+    }
+    even[kHalf] = frame[kHalf];
+    odd[kHalf] = 0;
+
+    for (std::size_t i = 0; i < kQuarter; i += 8) {
+        const Float8 even_left = load(&even[i]);
+        const Float8 even_right = reverse(load(&even[kHalf - 7 - i]));
+        const Float8 odd_left = load(&odd[i]);
+        const Float8 odd_right = reverse(load(&odd[kHalf - 7 - i]));
+        store(folded + kFoldedCosineOdd + i, even_left - even_right);
+        store(folded + kFoldedCosineEven + i, even_left + even_right);
+        store(folded + kFoldedSineOdd + i, odd_left + odd_right);
+        store(folded + kFoldedSineEven + i, odd_left - odd_right);
+    }
+    folded[kFoldedCosineEven + kQuarter] = even[kQuarter];
+    folded[kFoldedSineOdd + kQuarter] = odd[kQuarter];
+}
+
+Product whole(const PackedMatrix& matrix, bool rectify) noexcept {
+    return {.inputs = matrix.inputs(), .rectify = rectify};
+}
+
+}  // namespace
+
+Encoder::Encoder()
+    : samples_(kMaxWindows * kSamples),
+      folded_(kMaxWindows * kFolded),
+      spectrum_(kMaxWindows * kSpectrum),
+      magnitudes_(kMaxWindows * kFrames * kBins),
+      conv1_(kMaxWindows * kFrames * kConv1),
+      conv2_(kMaxWindows * 2 * kConv2),
+      conv3_(kMaxWindows * kConv3),
+      conv4_(kMaxWindows * kConv4) {}
+
+std::size_t Encoder::bytes() const noexcept {
+    std::size_t floats = 0;
+    for (const std::vector<float>* buffer :
+         {&samples_, &folded_, &spectrum_, &magnitudes_, &conv1_, &conv2_, &conv3_, &conv4_})
+        floats += buffer->capacity();
+    return floats * sizeof(float);
+}
+
+void Encoder::fold_frame(const Weights& weights, std::size_t frame, std::size_t count) noexcept {
+    for (std::size_t w = 0; w < count; ++w) {
+        fold(samples_.data() + w * kSamples + frame * kHopSamples, weights.frame_window.data(),
+             folded_.data() + w * kFolded);
+    }
+}
+
+void Encoder::transform_frame(const Weights& weights, std::size_t frame,
+                              std::size_t count) noexcept {
+    const auto transform = [&](const PackedMatrix& matrix, std::size_t from, std::size_t to) {
+        multiply(matrix, whole(matrix, false), {folded_.data() + from, kFolded},
+                 {spectrum_.data() + to, kSpectrum}, count);
+    };
+    transform(weights.cosine_odd, kFoldedCosineOdd, kRealOdd);
+    transform(weights.cosine_even, kFoldedCosineEven, kRealEven);
+    transform(weights.sine_odd, kFoldedSineOdd + 1, kImaginaryOdd);
+    transform(weights.sine_even, kFoldedSineEven + 1, kImaginaryEven);
+
+    for (std::size_t w = 0; w < count; ++w) {
+        const float* spectrum = spectrum_.data() + w * kSpectrum;
+        float* magnitude = magnitudes_.data() + (w * kFrames + frame) * kBins;
+        for (std::size_t i = 0; i < kNyquist; i += 8) {
+            const Float8 real = load(spectrum + kRealOdd + i);
+            const Float8 imaginary = load(spectrum + kImaginaryOdd + i);
+            store(magnitude + i, square_root(fused(real, real, imaginary * imaginary)));
+        }
+        magnitude[kNyquist] = std::abs(spectrum[kNyquist]);
+    }
+}
+
+void Encoder::run(const Weights& weights, std::size_t count, Columns gates) noexcept {
+    for (std::size_t w = 0; w < count; ++w) {
+        float* end = samples_.data() + w * kSamples + kContextSamples + kWindowSamples;
+        for (std::size_t i = 0; i < kMirrored; ++i) end[i] = *(end - 2 - i);
+    }
+    for (std::size_t frame = 0; frame < kFrames; ++frame) {
+        fold_frame(weights, frame, count);
+        transform_frame(weights, frame, count);
+    }
+
+    // Padding of one frame on both sides: the first and last frame lack a neighbor, hence a tap.
+    constexpr std::size_t kConv1Stride = kFrames * kConv1;
+    for (std::size_t frame = 0; frame < kFrames; ++frame) {
+        const std::size_t first = frame == 0 ? 0 : frame - 1;
+        const std::size_t end = frame + 1 == kFrames ? kFrames : frame + 2;
+        multiply(weights.conv1,
+                 {.first_input = frame == 0 ? kBins : 0,
+                  .inputs = (end - first) * kBins,
+                  .rectify = true},
+                 {magnitudes_.data() + first * kBins, kFrames * kBins},
+                 {conv1_.data() + frame * kConv1, kConv1Stride}, count);
+    }
+    // Stride 2: outputs at frames 0 (taps 1 and 2) and 2 (all taps).
+    multiply(weights.conv2, {.first_input = kConv1, .inputs = 2 * kConv1, .rectify = true},
+             {conv1_.data(), kConv1Stride}, {conv2_.data(), 2 * kConv2}, count);
+    multiply(weights.conv2, whole(weights.conv2, true), {conv1_.data() + kConv1, kConv1Stride},
+             {conv2_.data() + kConv2, 2 * kConv2}, count);
+    multiply(weights.conv3, whole(weights.conv3, true), {conv2_.data(), 2 * kConv2},
+             {conv3_.data(), kConv3}, count);
+    multiply(weights.conv4, whole(weights.conv4, true), {conv3_.data(), kConv3},
+             {conv4_.data(), kConv4}, count);
+    multiply(weights.lstm_input, whole(weights.lstm_input, false), {conv4_.data(), kConv4}, gates,
+             count);
+}
+
+}  // namespace wavepool::silero_vad
