@@ -8,9 +8,22 @@
 namespace wavepool::silero_vad {
 
 /// Silero VAD v6, 16 kHz (github.com/snakers4/silero-vad): one speech probability per 512-sample
-/// window. Loads the GGUF that src/models writes (general.architecture = "silero-vad"). A request
-/// covers whole windows in the order of the input; its TaskState carries the LSTM state and the 64
-/// samples before the request.
+/// window. Loads the GGUF that src/models writes (general.architecture = "silero-vad"); throws what
+/// Family::load says.
+///
+/// The requests of a TaskState follow each other in the input without gap or overlap (the first one
+/// may start anywhere), each a whole number of windows. A request may end with a part of a window,
+/// which is filled up with zeros; it is then the last one of its state. There is no limit on the
+/// length of a request, nor do sessions grow with it, and there are no options.
+///
+/// A request that fails or is cancelled leaves its state as it was. A state that another request is
+/// using, also in the same batch, is refused. Errors of a request: kInvalidRequest for what breaks
+/// these rules, kInputEmpty for no samples, kInputUndecodable for samples that are not finite (or
+/// beyond ±1e6), kCancelled.
+///
+/// Probabilities are the same bits however an input is cut into requests and whatever else is in
+/// the batch. A session computes on its calling thread only, whatever SessionOptions::threads says:
+/// parallelism is sessions.
 [[nodiscard]] std::shared_ptr<const ILoadedModel> load(const std::filesystem::path& file);
 
 }  // namespace wavepool::silero_vad

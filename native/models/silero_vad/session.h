@@ -1,0 +1,82 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "framework/model.h"
+#include "framework/session.h"
+#include "models/silero_vad/encoder.h"
+#include "models/silero_vad/state.h"
+#include "models/silero_vad/weights.h"
+
+namespace wavepool::silero_vad {
+
+/// Runs requests of any length in rounds of a fixed number of windows, so that memory does not grow
+/// with the request. In a round the encoder takes the windows of all members together; then the
+/// LSTM takes one window of each member per step.
+///
+/// Probabilities are the same bits however an input is cut into requests and whatever else is in
+/// the batch. Cancellation is seen between rounds. Computes on the calling thread only.
+class VadSession final : public IVoiceTaskSession,
+                         public IOfflineVoiceTaskSession,
+                         public IBatchedOfflineVoiceTaskSession,
+                         public IParallelVoiceTaskSessionFactory {
+  public:
+    static constexpr std::size_t kMaxBatch = 256;
+
+    /// Throws Error{kInvalidRequest} for options outside their range.
+    VadSession(std::shared_ptr<const Weights> weights, const SessionOptions& options);
+
+    [[nodiscard]] std::string_view family() const noexcept override;
+    [[nodiscard]] TaskKind task_kind() const noexcept override { return TaskKind::kVad; }
+    [[nodiscard]] RunMode run_mode() const noexcept override { return RunMode::kOffline; }
+    void prepare(const TaskRequest& request) override;
+    [[nodiscard]] std::size_t private_bytes() const noexcept override;
+
+    [[nodiscard]] TaskResult run(const TaskRequest& request) override;
+
+    using IBatchedOfflineVoiceTaskSession::run_batch;
+    [[nodiscard]] std::size_t max_batch() const noexcept override { return options_.max_batch; }
+    [[nodiscard]] std::vector<TaskOutcome> run_batch(std::span<const TaskRequest> requests,
+                                                     const OnResult& on_result) override;
+
+    [[nodiscard]] std::size_t parallel_session_capacity() const noexcept override;
+    [[nodiscard]] std::unique_ptr<IVoiceTaskSession> create_parallel_session() const override;
+
+  private:
+    struct Member {
+        std::size_t index;  ///< of its request
+        const TaskRequest* request;
+        VadState::Claim state;
+        Memory memory;               ///< becomes the state's when the request has succeeded
+        std::int64_t start;          ///< first sample of its next window
+        std::size_t windows;         ///< left to do
+        std::optional<Error> error;  ///< ends the member after the round
+        TaskResult result;
+    };
+
+    [[nodiscard]] static Member admit(const TaskRequest& request, std::size_t index);
+    static void fill_window(Member& member,
+                            std::span<float, kContextSamples + kWindowSamples> samples);
+    /// The outcome of a member that has nothing left to do; commits its state when it succeeded.
+    [[nodiscard]] static std::optional<TaskOutcome> end(Member& member);
+    void run_round(std::span<Member> members);
+    void encode(std::span<Member> members, std::size_t steps);
+    void recur(std::span<Member> members, std::size_t steps);
+
+    std::shared_ptr<const Weights> weights_;
+    SessionOptions options_;
+    std::size_t round_windows_;
+    Encoder encoder_;
+    // Of the windows of one round, step by step; of the members of one round.
+    std::vector<float> gates_;
+    std::vector<float> hidden_;
+    std::vector<float> cell_;
+};
+
+}  // namespace wavepool::silero_vad
