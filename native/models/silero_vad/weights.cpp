@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <functional>
+#include <initializer_list>
 #include <numbers>
 #include <numeric>
 #include <span>
@@ -130,6 +132,8 @@ std::size_t Weights::bytes() const noexcept {
 }
 
 Weights load_weights(const GgufFile& file) {
+    if (file.string("general.architecture") != "silero-vad")
+        throw Error(ErrorCode::kModelFileInvalid, "general.architecture is not silero-vad");
     expect(file, "silero.sample_rate", 16000);
     expect(file, "silero.window", kWindowSamples);
     expect(file, "silero.context", kContextSamples);
