@@ -1,0 +1,47 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "audio/audio_input.h"
+#include "framework/cancellation.h"
+
+namespace wavepool::audio {
+
+/// What any reader accepts. Outside lies damage or an attack, not sound.
+inline constexpr int kMinSampleRate = 1000;
+inline constexpr int kMaxSampleRate = 384000;
+inline constexpr int kMaxChannels = 64;
+
+/// Decoded frames (one sample of every channel) at the input's own rate. A constructed reader has
+/// found at least one frame. Used by one thread at a time.
+class FrameReader {
+  public:
+    virtual ~FrameReader() = default;
+
+    [[nodiscard]] const SourceInfo& info() const noexcept { return info_; }
+    [[nodiscard]] const std::vector<Warning>& warnings() const noexcept { return warnings_; }
+
+    /// Fills `interleaved`, a whole number of frames; fewer mean the end of the input. Returns the
+    /// number of frames. Throws Error{kCancelled | kInputUndecodable}.
+    virtual std::size_t read(std::span<float> interleaved, const CancelToken& cancel) = 0;
+
+  protected:
+    /// The first warning of each code counts.
+    void warn(std::string code, std::string message) {
+        const bool known = std::any_of(warnings_.begin(), warnings_.end(),
+                                       [&](const Warning& one) { return one.code == code; });
+        if (!known) warnings_.push_back({std::move(code), std::move(message)});
+    }
+
+    SourceInfo info_;
+
+  private:
+    std::vector<Warning> warnings_;
+};
+
+}  // namespace wavepool::audio
