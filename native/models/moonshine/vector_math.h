@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "framework/backend.h"
+
+namespace wavepool::moonshine {
+
+// What ggml computes one value at a time through libm, written so that the compiler vectorizes it.
+// Each function gives the same bits whatever the length, the thread and the machine's vectors.
+
+/// tanh, within 3e-7 of libm.
+void tanh_in_place(std::span<float> values) noexcept;
+
+/// The erf form of GELU of `values` + `bias`, within 1e-6 of libm for |x| < 10. Same lengths.
+void add_gelu_in_place(std::span<float> values, std::span<const float> bias) noexcept;
+
+/// Softmax of scale · row over the first `length` values, within 1e-6 of libm; zeros behind them.
+/// `row` is a multiple of 8 long, 1 <= length <= row.size().
+void softmax_in_place(std::span<float> row, std::size_t length, float scale) noexcept;
+
+/// Index of the first largest value; 0 when there is none (NaN).
+[[nodiscard]] std::int32_t argmax(std::span<const float> values) noexcept;
+
+// The same as graph nodes; all but the last change their operand.
+
+[[nodiscard]] ggml_tensor* tanh_node(ggml_context* context, ggml_tensor* x);
+[[nodiscard]] ggml_tensor* add_gelu_node(ggml_context* context, ggml_tensor* x, ggml_tensor* bias);
+
+struct SoftmaxParameters {
+    std::size_t length = 0;
+    float scale = 1;
+};
+/// `parameters` must outlive the graph.
+[[nodiscard]] ggml_tensor* softmax_node(ggml_context* context, ggml_tensor* scores,
+                                        const SoftmaxParameters* parameters);
+/// One index per row.
+[[nodiscard]] ggml_tensor* argmax_node(ggml_context* context, ggml_tensor* rows);
+
+}  // namespace wavepool::moonshine
