@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+
+#include "models/moonshine/weights.h"
+
+namespace wavepool::moonshine {
+
+/// Says whether to stop computing. Polled from the middle of a computation; must not throw.
+using AbortCheck = std::function<bool()>;
+
+struct NetworkLimits {
+    std::int64_t rows = 1;     ///< clips decoded together
+    std::int64_t samples = 0;  ///< of the longest clip
+    std::int64_t tokens = 0;   ///< decode steps of the longest clip
+    int threads = 1;
+};
+
+/// One way to compute the model, with the mutable state of one session: graphs, caches and what is
+/// in which row of them. Rows are independent: what one computes has the same bits whatever is in
+/// the others and however many are decoded together. Used by one thread at a time.
+class Network {
+  public:
+    virtual ~Network() = default;
+
+    /// Encodes a clip of 1 to limits.samples samples into `row` and makes it ready to decode from
+    /// the start token. Throws Error{kCancelled} when aborted; the row then holds nothing.
+    virtual void encode(std::span<const float> samples, std::int64_t row,
+                        const AbortCheck& abort) = 0;
+
+    /// One step of rows 0 to tokens.size() - 1: feeds each its token and writes the token that
+    /// follows. Throws Error{kCancelled} when aborted; the rows then are where they were.
+    virtual void decode(std::span<const std::int32_t> tokens, std::span<std::int32_t> next,
+                        const AbortCheck& abort) = 0;
+
+    /// Row `to` takes over what row `from` holds.
+    virtual void move_row(std::int64_t from, std::int64_t to) = 0;
+
+    /// Resident bytes of caches, graphs and compute buffers.
+    [[nodiscard]] virtual std::size_t bytes() const noexcept = 0;
+};
+
+/// Computes with ggml's own operations, on any CPU. Allocates all memory of `limits` now. Throws
+/// Error{kInvalidRequest | kInsufficientMemory}.
+[[nodiscard]] std::unique_ptr<Network> make_stock_network(std::shared_ptr<const Weights> weights,
+                                                          const NetworkLimits& limits);
+
+}  // namespace wavepool::moonshine

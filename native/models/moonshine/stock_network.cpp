@@ -1,0 +1,64 @@
+#include <utility>
+
+#include "models/moonshine/cache.h"
+#include "models/moonshine/decoder_graph.h"
+#include "models/moonshine/encoder_graph.h"
+#include "models/moonshine/network.h"
+
+namespace wavepool::moonshine {
+namespace {
+
+class StockNetwork final : public Network {
+  public:
+    StockNetwork(std::shared_ptr<const Weights> weights, const NetworkLimits& limits)
+        : weights_(std::move(weights)),
+          backend_(limits.threads),
+          cache_(weights_->config, limits.rows, DecoderGraph::cache_tokens(limits.tokens),
+                 DecoderGraph::cache_frames(frame_counts(limits.samples).frames)),
+          encoder_(*weights_, limits.samples, cache_, limits.threads),
+          decoder_(*weights_, cache_, limits.threads) {}
+
+    void encode(std::span<const float> samples, std::int64_t row,
+                const AbortCheck& abort) override {
+        cache_.row(row) = {};
+        compute(encoder_.prepare(samples, row), abort);
+        cache_.row(row).frames = frame_counts(static_cast<std::int64_t>(samples.size())).frames;
+    }
+
+    void decode(std::span<const std::int32_t> tokens, std::span<std::int32_t> next,
+                const AbortCheck& abort) override {
+        compute(decoder_.prepare(tokens), abort);
+        for (std::size_t row = 0; row < tokens.size(); ++row) {
+            next[row] = decoder_.next()[row];
+            ++cache_.row(static_cast<std::int64_t>(row)).tokens;
+        }
+    }
+
+    void move_row(std::int64_t from, std::int64_t to) override { cache_.move_row(from, to); }
+
+    [[nodiscard]] std::size_t bytes() const noexcept override {
+        return cache_.bytes() + encoder_.bytes() + decoder_.bytes();
+    }
+
+  private:
+    void compute(ggml_cgraph* graph, const AbortCheck& abort) {
+        const auto poll = [](void* check) { return (*static_cast<const AbortCheck*>(check))(); };
+        // ggml's callback takes a mutable pointer; polling does not change the check.
+        backend_.compute(graph, poll, const_cast<AbortCheck*>(&abort));
+    }
+
+    std::shared_ptr<const Weights> weights_;
+    CpuBackend backend_;
+    Cache cache_;
+    EncoderGraph encoder_;
+    DecoderGraph decoder_;
+};
+
+}  // namespace
+
+std::unique_ptr<Network> make_stock_network(std::shared_ptr<const Weights> weights,
+                                            const NetworkLimits& limits) {
+    return std::make_unique<StockNetwork>(std::move(weights), limits);
+}
+
+}  // namespace wavepool::moonshine
