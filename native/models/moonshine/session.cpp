@@ -1,0 +1,242 @@
+#include "models/moonshine/session.h"
+
+#include <algorithm>
+#include <cmath>
+#include <new>
+#include <string>
+#include <utility>
+
+#include "framework/session_pool.h"
+
+namespace wavepool::moonshine {
+namespace {
+
+constexpr std::size_t kMostItems = 256;
+
+void check_options(const SessionOptions& options) {
+    if (options.mode != RunMode::kOffline) {
+        throw Error(ErrorCode::kInvalidRequest, "moonshine runs offline only");
+    }
+    if (options.max_batch < 1 || options.max_batch > kMostItems) {
+        throw Error(ErrorCode::kInvalidRequest, "a batch has 1 to " + std::to_string(kMostItems) +
+                                                    " items, not " +
+                                                    std::to_string(options.max_batch));
+    }
+    if (!(options.max_segment_seconds >= 0 &&
+          options.max_segment_seconds <= kLongestSegmentSeconds)) {
+        throw Error(ErrorCode::kInvalidRequest,
+                    "moonshine takes segments of up to " +
+                        std::to_string(std::lround(kLongestSegmentSeconds)) + " s");
+    }
+}
+
+std::int64_t longest_samples(const SessionOptions& options) {
+    const double seconds =
+        options.max_segment_seconds > 0 ? options.max_segment_seconds : kLongestSegmentSeconds;
+    return std::max<std::int64_t>(std::llround(std::ceil(seconds * kSampleRate)), 1);
+}
+
+/// Louder than any recording; beyond it a product could leave the range of f16.
+constexpr float kLoudest = 16;
+
+void check_samples(std::span<float> samples) {
+    for (float& sample : samples) {
+        if (!std::isfinite(sample)) {
+            throw Error(ErrorCode::kInvalidRequest, "a sample is not a finite number");
+        }
+        sample = std::clamp(sample, -kLoudest, kLoudest);
+    }
+}
+
+}  // namespace
+
+std::int64_t token_limit(std::int64_t samples) noexcept {
+    constexpr std::int64_t kTokensPerSecond = 6;
+    constexpr std::int64_t kTokensOfAWord = 8;
+    return samples * kTokensPerSecond / kSampleRate + kTokensOfAWord;
+}
+
+Session::Session(std::shared_ptr<const SharedModel> model, const SessionOptions& options)
+    : model_(std::move(model)), options_(options) {
+    check_options(options);
+    longest_samples_ = longest_samples(options);
+    network_ =
+        make_stock_network(model_->weights, {.rows = static_cast<std::int64_t>(options.max_batch),
+                                             .samples = longest_samples_,
+                                             .tokens = token_limit(longest_samples_),
+                                             .threads = options.threads});
+    samples_.reserve(static_cast<std::size_t>(longest_samples_));
+    last_.resize(options.max_batch);
+    next_.resize(options.max_batch);
+}
+
+std::string_view Session::family() const noexcept { return "moonshine"; }
+
+void Session::prepare(const TaskRequest& request) {
+    if (!request.audio.store) throw Error(ErrorCode::kInvalidRequest, "a request without audio");
+    if (!request.options.empty()) {
+        throw Error(ErrorCode::kInvalidRequest,
+                    "moonshine has no option \"" + request.options.begin()->first + "\"");
+    }
+    if (request.audio.count <= 0) throw Error(ErrorCode::kInputEmpty, "a segment without samples");
+    if (request.audio.count > longest_samples_) {
+        throw Error(ErrorCode::kInputTooLarge,
+                    "a segment of " + std::to_string(request.audio.count) + " samples; at most " +
+                        std::to_string(longest_samples_) + " fit");
+    }
+}
+
+std::size_t Session::private_bytes() const noexcept {
+    return network_->bytes() + samples_.capacity() * sizeof(float) +
+           (last_.capacity() + next_.capacity()) * sizeof(std::int32_t);
+}
+
+TaskResult Session::run(const TaskRequest& request) {
+    TaskOutcome outcome = std::move(run_batch(std::span(&request, 1)).front());
+    if (Error* error = std::get_if<Error>(&outcome)) throw Error(*error);
+    return std::get<TaskResult>(std::move(outcome));
+}
+
+std::size_t Session::parallel_session_capacity() const noexcept { return kMaxParallelSessions; }
+
+std::unique_ptr<IVoiceTaskSession> Session::create_parallel_session() const {
+    return std::make_unique<Session>(model_, options_);
+}
+
+/// One call of run_batch: encodes every item, then decodes all that live together.
+class Session::Batch {
+  public:
+    Batch(Session& session, std::span<const TaskRequest> requests, const OnResult& on_result)
+        : session_(session),
+          requests_(requests),
+          on_result_(on_result),
+          outcomes_(requests.size()) {
+        members_.reserve(requests.size());
+    }
+
+    std::vector<TaskOutcome> run() {
+        for (std::size_t index = 0; index < requests_.size(); ++index) encode(index);
+        while (drop_cancelled(), !members_.empty()) step();
+        return std::move(outcomes_);
+    }
+
+  private:
+    void encode(std::size_t index) {
+        const TaskRequest& request = requests_[index];
+        const auto row = static_cast<std::int64_t>(members_.size());
+        try {
+            session_.prepare(request);
+            session_.encode(request, row);
+        } catch (const Error& error) {
+            end(index, error);
+            return;
+        } catch (const std::bad_alloc&) {
+            end(index, Error(ErrorCode::kInsufficientMemory, "encoding a segment"));
+            return;
+        }
+        const std::int64_t limit = token_limit(request.audio.count);
+        members_.push_back({.index = index, .token_limit = limit, .tokens = {}});
+        members_.back().tokens.reserve(static_cast<std::size_t>(limit));
+        session_.last_[static_cast<std::size_t>(row)] = kStartToken;
+    }
+
+    /// One more token for every member.
+    void step() {
+        const std::size_t live = members_.size();
+        const std::span next(session_.next_.data(), live);
+        try {
+            session_.network_->decode(std::span(session_.last_.data(), live), next,
+                                      [this] { return all_cancelled(); });
+        } catch (const Error& error) {
+            end_all(error);
+            return;
+        } catch (const std::bad_alloc&) {
+            end_all(Error(ErrorCode::kInsufficientMemory, "decoding a batch"));
+            return;
+        }
+        // From the back: a member that leaves is replaced by one that has been looked at.
+        for (std::size_t row = live; row-- > 0;) take_token(row, next[row]);
+    }
+
+    void take_token(std::size_t row, std::int32_t token) {
+        Member& member = members_[row];
+        if (token != kEndToken) member.tokens.push_back(token);
+        const bool full = static_cast<std::int64_t>(member.tokens.size()) >= member.token_limit;
+        if (token != kEndToken && !full) {
+            session_.last_[row] = token;
+            return;
+        }
+        TaskResult result;
+        result.text = session_.model_->detokenizer.text(member.tokens);
+        result.tokens = std::move(member.tokens);
+        result.truncated = token != kEndToken;
+        const std::size_t index = member.index;
+        leave(row);
+        end(index, std::move(result));
+    }
+
+    void drop_cancelled() {
+        for (std::size_t row = members_.size(); row-- > 0;) {
+            const std::size_t index = members_[row].index;
+            if (!requests_[index].cancel.cancelled()) continue;
+            leave(row);
+            end(index, Error(ErrorCode::kCancelled, "while decoding"));
+        }
+    }
+
+    [[nodiscard]] bool all_cancelled() const noexcept {
+        return std::ranges::all_of(members_, [this](const Member& member) {
+            return requests_[member.index].cancel.cancelled();
+        });
+    }
+
+    /// Removes a member; the last one takes its row.
+    void leave(std::size_t row) {
+        const std::size_t last = members_.size() - 1;
+        if (row != last) {
+            session_.network_->move_row(static_cast<std::int64_t>(last),
+                                        static_cast<std::int64_t>(row));
+            members_[row] = std::move(members_[last]);
+            session_.last_[row] = session_.last_[last];
+        }
+        members_.pop_back();
+    }
+
+    void end_all(const Error& error) {
+        const std::vector<Member> ended = std::exchange(members_, {});
+        for (const Member& member : ended) end(member.index, error);
+    }
+
+    void end(std::size_t index, TaskOutcome outcome) {
+        outcomes_[index] = std::move(outcome);
+        if (on_result_) on_result_(index, outcomes_[index]);
+    }
+
+    Session& session_;
+    std::span<const TaskRequest> requests_;
+    const OnResult& on_result_;
+    std::vector<TaskOutcome> outcomes_;
+    std::vector<Member> members_;
+};
+
+std::vector<TaskOutcome> Session::run_batch(std::span<const TaskRequest> requests,
+                                            const OnResult& on_result) {
+    if (requests.size() > options_.max_batch) {
+        throw Error(ErrorCode::kInvalidRequest, "a batch of " + std::to_string(requests.size()) +
+                                                    " items; at most " +
+                                                    std::to_string(options_.max_batch) + " fit");
+    }
+    return Batch(*this, requests, on_result).run();
+}
+
+void Session::encode(const TaskRequest& request, std::int64_t row) {
+    if (request.cancel.cancelled()) {
+        throw Error(ErrorCode::kCancelled, "before encoding");
+    }
+    samples_.resize(static_cast<std::size_t>(request.audio.count));
+    request.audio.store->copy(request.audio.start, samples_);
+    check_samples(samples_);
+    network_->encode(samples_, row, [&request] { return request.cancel.cancelled(); });
+}
+
+}  // namespace wavepool::moonshine

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "framework/model.h"
+#include "framework/session.h"
+#include "models/moonshine/detokenizer.h"
+#include "models/moonshine/network.h"
+
+namespace wavepool::moonshine {
+
+/// What all sessions of one checkpoint share.
+struct SharedModel {
+    std::shared_ptr<const Weights> weights;
+    Detokenizer detokenizer;
+};
+
+/// The longest segment a session accepts: recognition gets worse beyond it (docs/models.md).
+inline constexpr double kLongestSegmentSeconds = 20;
+
+/// Decode steps after which a segment is cut off: 6 tokens per second, which the fastest speech
+/// comes close to, and 8 more, so that a fraction of a second can hold a word.
+[[nodiscard]] std::int64_t token_limit(std::int64_t samples) noexcept;
+
+/// Transcribes segments, greedily, several at once. Takes no options.
+class Session final : public IVoiceTaskSession,
+                      public IOfflineVoiceTaskSession,
+                      public IBatchedOfflineVoiceTaskSession,
+                      public IParallelVoiceTaskSessionFactory {
+  public:
+    /// Allocates for `options` now. Throws Error{kInvalidRequest | kInsufficientMemory}.
+    Session(std::shared_ptr<const SharedModel> model, const SessionOptions& options);
+
+    [[nodiscard]] std::string_view family() const noexcept override;
+    [[nodiscard]] TaskKind task_kind() const noexcept override { return TaskKind::kAsr; }
+    [[nodiscard]] RunMode run_mode() const noexcept override { return RunMode::kOffline; }
+    void prepare(const TaskRequest& request) override;
+    [[nodiscard]] std::size_t private_bytes() const noexcept override;
+
+    [[nodiscard]] TaskResult run(const TaskRequest& request) override;
+
+    using IBatchedOfflineVoiceTaskSession::run_batch;
+    [[nodiscard]] std::size_t max_batch() const noexcept override { return options_.max_batch; }
+    [[nodiscard]] std::vector<TaskOutcome> run_batch(std::span<const TaskRequest> requests,
+                                                     const OnResult& on_result) override;
+
+    [[nodiscard]] std::size_t parallel_session_capacity() const noexcept override;
+    [[nodiscard]] std::unique_ptr<IVoiceTaskSession> create_parallel_session() const override;
+
+  private:
+    /// A clip that is being decoded; its place in members_ is its row in the network.
+    struct Member {
+        std::size_t index = 0;  ///< in the batch
+        std::int64_t token_limit = 0;
+        std::vector<std::int32_t> tokens;
+    };
+    class Batch;
+
+    void encode(const TaskRequest& request, std::int64_t row);
+
+    std::shared_ptr<const SharedModel> model_;
+    SessionOptions options_;
+    std::int64_t longest_samples_;
+    std::unique_ptr<Network> network_;
+    std::vector<float> samples_;
+    // One per row.
+    std::vector<std::int32_t> last_;
+    std::vector<std::int32_t> next_;
+};
+
+}  // namespace wavepool::moonshine
