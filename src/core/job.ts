@@ -95,39 +95,58 @@ export const JobData = z.strictObject({
 });
 export type JobData = z.infer<typeof JobData>;
 
-/** What a producer writes: everything with a default may be left out. */
-export type JobDataInput = z.input<typeof JobData>;
+/** What a producer hands in; everything with a default may be left out. */
+export const NewJob = JobData.omit({
+  schemaVersion: true,
+  model: true,
+  submittedAt: true,
+  crashCount: true,
+  lastCrashToken: true,
+}).extend({
+  /** Random when left out. Adding an id that the queue still knows runs nothing. */
+  id: JobId.optional(),
+  /** Lower runs first, 0 before all. */
+  priority: z.int().min(0).max(2_097_151).default(1_000),
+  /** Not started before this much time has passed. */
+  delayMs: z.int().min(0).default(0),
+  /** How often a failure that may pass by itself is tried in all. */
+  attempts: z.int().min(1).max(100).default(3),
+});
+export type NewJob = z.input<typeof NewJob>;
+
+function parse<Schema extends z.ZodType>(
+  schema: Schema,
+  raw: unknown,
+  what: string,
+): z.output<Schema> {
+  const parsed = schema.safeParse(raw);
+  if (parsed.success) return parsed.data;
+  throw new WavepoolError('INVALID_REQUEST', `${what}: ${z.prettifyError(parsed.error)}`, {
+    cause: parsed.error,
+  });
+}
 
 /**
  * Job data as it came over the wire, checked and completed.
  * @throws {WavepoolError} INVALID_REQUEST
  */
 export function parseJobData(raw: unknown): JobData {
-  const parsed = JobData.safeParse(raw);
-  if (parsed.success) return parsed.data;
-  throw new WavepoolError('INVALID_REQUEST', z.prettifyError(parsed.error), {
-    cause: parsed.error,
-  });
+  return parse(JobData, raw, 'job data');
+}
+
+/** @throws {WavepoolError} INVALID_REQUEST */
+export function parseNewJob(raw: unknown): z.output<typeof NewJob> {
+  return parse(NewJob, raw, 'job');
 }
 
 /** @throws {WavepoolError} INVALID_REQUEST */
 export function parseModelId(raw: unknown): ModelId {
-  const parsed = ModelId.safeParse(raw);
-  if (parsed.success) return parsed.data;
-  throw new WavepoolError(
-    'INVALID_REQUEST',
-    `model ${JSON.stringify(raw)}: ${z.prettifyError(parsed.error)}`,
-  );
+  return parse(ModelId, raw, `model ${JSON.stringify(raw)}`);
 }
 
 /** @throws {WavepoolError} INVALID_REQUEST */
 export function parseJobId(raw: unknown): JobId {
-  const parsed = JobId.safeParse(raw);
-  if (parsed.success) return parsed.data;
-  throw new WavepoolError(
-    'INVALID_REQUEST',
-    `job id ${JSON.stringify(raw)}: ${z.prettifyError(parsed.error)}`,
-  );
+  return parse(JobId, raw, `job id ${JSON.stringify(raw)}`);
 }
 
 const Milliseconds = z.number().min(0);

@@ -23,6 +23,8 @@ export interface ConnectionOptions {
   readonly role: ConnectionRole;
   /** Shown by `CLIENT LIST` after `wavepool:`. */
   readonly name: string;
+  /** Take the connection for dead, and reconnect, when the server says nothing for so long. */
+  readonly silenceMs?: number;
 }
 
 /** For messages: no password. */
@@ -36,7 +38,7 @@ export function describeAddress(address: RedisAddress): string {
   }
 }
 
-function optionsOf({ role, name }: ConnectionOptions) {
+function optionsOf({ role, name, silenceMs }: ConnectionOptions) {
   const patient = role === 'patient';
   return {
     connectionName: `${CLIENT_NAME_PREFIX}${name}:${process.pid}`,
@@ -45,6 +47,7 @@ function optionsOf({ role, name }: ConnectionOptions) {
       Math.min(20 * 2 ** Math.min(times, 10), MAX_RECONNECT_DELAY_MS),
     maxRetriesPerRequest: patient ? null : 1,
     enableOfflineQueue: patient,
+    ...(silenceMs === undefined ? {} : { socketTimeout: silenceMs }),
   } satisfies RedisOptions;
 }
 
@@ -83,6 +86,17 @@ export async function connect(connection: Redis, address: RedisAddress): Promise
   } finally {
     connection.off('error', remember);
   }
+}
+
+/**
+ * Closes for good; commands that still wait are rejected. A connection that is about to reconnect would leave them waiting
+ * for ever: it makes its attempt, and ends with it either way.
+ */
+export function closeConnection(connection: Redis): void {
+  connection.options.retryStrategy = () => null;
+  if (connection.status === 'reconnecting')
+    connection.once('connect', () => connection.disconnect());
+  else connection.disconnect();
 }
 
 const UNAVAILABLE =

@@ -8,7 +8,13 @@ import { toWavepoolError, WavepoolError } from '../core/errors.ts';
 import { LockFile, LockHeldError } from '../core/lock-file.ts';
 import { processState } from '../core/process-identity.ts';
 import type { ServerRecord } from '../core/server-record.ts';
-import { CLIENT_NAME_PREFIX, connect, openConnection, type RedisAddress } from './connection.ts';
+import {
+  CLIENT_NAME_PREFIX,
+  closeConnection,
+  connect,
+  openConnection,
+  type RedisAddress,
+} from './connection.ts';
 import { findRedisServer } from './redis-binary.ts';
 import {
   adoptServer,
@@ -134,7 +140,7 @@ export class EmbeddedRedis {
       await removeTraces(this.#folder, record);
       return true;
     } finally {
-      this.#hold.disconnect();
+      closeConnection(this.#hold);
     }
   }
 

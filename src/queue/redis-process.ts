@@ -13,6 +13,7 @@ import type { RedisBinary } from './redis-binary.ts';
 const RECORD = 'server.json';
 const LOG = 'redis.log';
 const POLL_MS = 20;
+const PROBE_TIMEOUT_MS = 2_000;
 const ANSWER_TIMEOUT_MS = 30_000;
 const STOP_TIMEOUT_MS = 30_000;
 
@@ -61,26 +62,29 @@ function serverArguments(folder: string, socket: string): string[] {
   return Object.entries(settings).flatMap(([name, value]) => [`--${name}`, value]);
 }
 
-/** What the socket says: `loading` while the server reads its log, `refused` when nobody listens, `silent` when it hangs. */
-async function probe(socket: string): Promise<'serving' | 'loading' | 'refused' | 'silent'> {
+/** A connection for one question. Its limit is the socket's: a command's own time limit would keep the process alive. */
+function openProbe(socket: string, silenceMs: number): Redis {
   const connection = new Redis({
     path: socket,
     lazyConnect: true,
     enableReadyCheck: false,
     maxRetriesPerRequest: 0,
-    connectTimeout: 2_000,
-    commandTimeout: 2_000,
+    socketTimeout: silenceMs,
     retryStrategy: () => null,
   });
   connection.on('error', () => undefined);
+  return connection;
+}
+
+/** What the socket says: `loading` while the server reads its log, `silent` when nobody listens or answers. */
+async function probe(socket: string): Promise<'serving' | 'loading' | 'silent'> {
+  const connection = openProbe(socket, PROBE_TIMEOUT_MS);
   try {
     await connection.connect();
     await connection.ping();
     return 'serving';
   } catch (error) {
-    const message = error instanceof Error ? error.message : '';
-    if (message.startsWith('LOADING')) return 'loading';
-    return message.includes('timed out') ? 'silent' : 'refused';
+    return error instanceof Error && error.message.startsWith('LOADING') ? 'loading' : 'silent';
   } finally {
     connection.disconnect();
   }
@@ -156,14 +160,7 @@ export async function adoptServer(
   socket: string,
 ): Promise<ServerRecord | undefined> {
   if (!(await socketExists(socket))) return undefined;
-  const connection = new Redis({
-    path: socket,
-    lazyConnect: true,
-    connectTimeout: 2_000,
-    commandTimeout: ANSWER_TIMEOUT_MS,
-    retryStrategy: () => null,
-  });
-  connection.on('error', () => undefined);
+  const connection = openProbe(socket, ANSWER_TIMEOUT_MS);
   try {
     await connection.connect();
     const pid = Number(/^process_id:(\d+)/m.exec(await connection.info('server'))?.[1]);

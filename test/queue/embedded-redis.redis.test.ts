@@ -3,13 +3,16 @@ import { once } from 'node:events';
 import { cp, mkdir, rm, symlink, writeFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { identifyProcess, processState } from '../../src/core/process-identity.ts';
 import { EmbeddedRedis } from '../../src/queue/embedded-redis.ts';
 import { readServerRecord } from '../../src/queue/redis-process.ts';
 import { compileProgram } from '../support/compile.ts';
 import { redisOptions, startRedis, temporaryFolder } from '../support/redis.ts';
 import type { HolderReply, HolderRequest } from './redis-holder.ts';
+
+// Server processes are started here, on machines that may be busy.
+vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
 
 async function ask(child: ChildProcess, request: HolderRequest): Promise<HolderReply> {
   child.send(request);
@@ -18,9 +21,7 @@ async function ask(child: ChildProcess, request: HolderRequest): Promise<HolderR
   return reply;
 }
 
-test('two processes that start at once get one server, fifty times over, and its data lasts', {
-  timeout: 120_000,
-}, async () => {
+test('two processes that start at once get one server, fifty times over, and its data lasts', async () => {
   await using folder = await temporaryFolder();
   await using program = await compileProgram(join(import.meta.dirname, 'redis-holder.ts'));
   const children = [fork(program.path), fork(program.path)];

@@ -1,6 +1,6 @@
 /** Compiles a TypeScript program so that a test can run it in a process of its own. */
-import { mkdir, rm } from 'node:fs/promises';
-import { join, relative, resolve } from 'node:path';
+import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { dirname, join, relative, resolve } from 'node:path';
 import ts from 'typescript';
 
 const ROOT = resolve(import.meta.dirname, '../..');
@@ -10,19 +10,31 @@ export interface CompiledProgram extends AsyncDisposable {
   readonly path: string;
 }
 
-/** The output lies inside the repository, where `node_modules` is found. Types are checked by `tsc`, not here. */
+const OPTIONS: ts.CompilerOptions = {
+  module: ts.ModuleKind.ESNext,
+  target: ts.ScriptTarget.ES2022,
+  verbatimModuleSyntax: true,
+  rewriteRelativeImportExtensions: true,
+};
+
+/** Compiles a file and the files of this repository that it imports; types are not looked at. */
+async function compileInto(outDir: string, source: string, done: Set<string>): Promise<void> {
+  if (done.has(source)) return;
+  done.add(source);
+  const text = await readFile(source, 'utf8');
+  const target = join(outDir, relative(ROOT, source).replace(/\.ts$/, '.js'));
+  await mkdir(dirname(target), { recursive: true });
+  await writeFile(target, ts.transpileModule(text, { compilerOptions: OPTIONS }).outputText);
+  for (const { fileName } of ts.preProcessFile(text).importedFiles) {
+    if (!fileName.startsWith('.')) continue;
+    await compileInto(outDir, resolve(dirname(source), fileName), done);
+  }
+}
+
+/** The output lies inside the repository, where `node_modules` is found. */
 export async function compileProgram(source: string): Promise<CompiledProgram> {
   const outDir = join(ROOT, 'build', 'test-programs', `${process.pid}-${performance.now()}`);
-  await mkdir(outDir, { recursive: true });
-  const program = ts.createProgram([source], {
-    module: ts.ModuleKind.NodeNext,
-    target: ts.ScriptTarget.ES2022,
-    rewriteRelativeImportExtensions: true,
-    noCheck: true,
-    rootDir: ROOT,
-    outDir,
-  });
-  program.emit();
+  await compileInto(outDir, source, new Set());
   return {
     path: join(outDir, relative(ROOT, source).replace(/\.ts$/, '.js')),
     [Symbol.asyncDispose]: () => rm(outDir, { recursive: true, force: true }),

@@ -1,0 +1,356 @@
+import { randomUUID } from 'node:crypto';
+import { type JobsOptions, Queue } from 'bullmq';
+import type { Redis } from 'ioredis';
+import { failureToError, WavepoolError } from '../core/errors.ts';
+import type { HeldJob } from '../core/ipc.ts';
+import {
+  type JobData,
+  type JobId,
+  type JobOutcome,
+  type ModelId,
+  type NewJob,
+  parseJobData,
+  parseJobId,
+  parseNewJob,
+} from '../core/job.ts';
+import { announceCancel, clearCancelMark, markCancelled } from './cancellation.ts';
+import {
+  checkRedis,
+  closeConnection,
+  connect,
+  openConnection,
+  type RedisAddress,
+  toRedisError,
+} from './connection.ts';
+import { failWaiting } from './fail-waiting.ts';
+import { CRASH_LIMIT, type HandBackResult, handBack } from './handback.ts';
+import { type JobEventMap, JobEvents, type JobListener } from './job-events.ts';
+import { type JobView, viewOf } from './job-view.ts';
+import { bullKey, QUEUE_PREFIX, queueNameOf } from './queue-names.ts';
+
+/** How long finished jobs can be asked for and keep their id taken; results live on in the result store. */
+export const RETENTION = {
+  completed: { age: 7 * 86_400, count: 100_000 },
+  failed: { age: 30 * 86_400, count: 100_000 },
+} as const;
+
+/** Between attempts: 2 s, 4 s, 8 s … each shortened at random by up to half. */
+const BACKOFF = { type: 'exponential', delay: 2_000, jitter: 0.5 } as const;
+
+const CHUNK = 500;
+const ADD_ATTEMPTS = 5;
+const CANCEL_ATTEMPTS = 5;
+
+export interface AudioQueueOptions {
+  readonly address: RedisAddress;
+  readonly model: ModelId;
+  /**
+   * What calls do while Redis is away: fail with REDIS_UNAVAILABLE, or wait for it.
+   * @defaultValue 'fail'
+   */
+  readonly whenDisconnected?: 'fail' | 'wait' | undefined;
+  /**
+   * How often the state of watched jobs is read, in case their events were lost.
+   * @defaultValue 15 000
+   */
+  readonly reconcileIntervalMs?: number | undefined;
+  /** Milliseconds since 1970. @defaultValue Date.now */
+  readonly now?: (() => number) | undefined;
+}
+
+/**
+ * `cancelled`: it was waiting and has ended. `requested`: it runs, and its worker has been told. `finished`: too late.
+ */
+export type CancelResult = 'cancelled' | 'requested' | 'finished';
+
+export interface JobCounts {
+  readonly waiting: number;
+  readonly delayed: number;
+  readonly running: number;
+  readonly completed: number;
+  readonly failed: number;
+}
+
+type PreparedJob = { name: string; data: JobData; opts: JobsOptions & { jobId: JobId } };
+
+/** The jobs of one model: adds, reads, watches, cancels and retries them. Loads no native code. */
+export class AudioQueue {
+  readonly model: ModelId;
+  /** The queue's name in Redis and in messages between processes. */
+  readonly name: string;
+  readonly #options: AudioQueueOptions;
+  readonly #connection: Redis;
+  readonly #queue: Queue;
+  readonly #events: JobEvents;
+  #closing: Promise<void> | undefined;
+
+  private constructor(options: AudioQueueOptions, connection: Redis, events: JobEvents) {
+    this.#options = options;
+    this.model = options.model;
+    this.name = queueNameOf(options.model);
+    this.#connection = connection;
+    this.#events = events;
+    this.#queue = new Queue(this.name, { connection, prefix: QUEUE_PREFIX });
+    // Commands report their own errors.
+    this.#queue.on('error', () => undefined);
+  }
+
+  /**
+   * Connects and checks the server. Every event from now on is seen.
+   * @throws {WavepoolError} INVALID_REQUEST, REDIS_UNAVAILABLE, REDIS_UNSUITABLE
+   */
+  static async open(options: AudioQueueOptions): Promise<AudioQueue> {
+    const { address, model, whenDisconnected = 'fail', reconcileIntervalMs = 15_000 } = options;
+    const queue = queueNameOf(model);
+    const role = whenDisconnected === 'wait' ? 'patient' : 'fail-fast';
+    const connection = openConnection(address, { role, name: 'queue' });
+    await connect(connection, address);
+    try {
+      await checkRedis(connection);
+      const events = await JobEvents.open({ address, queue, reconcileIntervalMs });
+      return new AudioQueue(options, connection, events);
+    } catch (error) {
+      closeConnection(connection);
+      throw error;
+    }
+  }
+
+  /**
+   * Adds a job. With an id that the queue still knows nothing is added: see `get` and `retry`.
+   * @throws {WavepoolError} INVALID_REQUEST, REDIS_UNAVAILABLE
+   */
+  async add(job: NewJob): Promise<JobId> {
+    const { name, data, opts } = this.#prepare(job);
+    await this.#guard(() => this.#queue.add(name, data, opts));
+    return opts.jobId;
+  }
+
+  /**
+   * Adds all jobs, or fails having added some. Jobs that carry their own ids may be added again after a failure.
+   * @returns the ids, in order
+   * @throws {WavepoolError} INVALID_REQUEST before anything is added, REDIS_UNAVAILABLE
+   */
+  async addMany(jobs: readonly NewJob[]): Promise<JobId[]> {
+    const prepared = jobs.map((job) => this.#prepare(job));
+    for (let start = 0; start < prepared.length; start += CHUNK) {
+      await this.#guard(() => this.#addChunk(prepared.slice(start, start + CHUNK)));
+    }
+    return prepared.map(({ opts }) => opts.jobId);
+  }
+
+  /** Undefined when the queue does not know the job, or no longer. */
+  async get(id: JobId): Promise<JobView | undefined> {
+    return this.#guard(async () => {
+      const job = await this.#queue.getJob(parseJobId(id));
+      return job === undefined ? undefined : viewOf(job, id);
+    });
+  }
+
+  /** The jobs that the queue knows, by id. */
+  async getMany(ids: readonly JobId[]): Promise<Map<JobId, JobView>> {
+    const views = new Map<JobId, JobView>();
+    for (let start = 0; start < ids.length; start += CHUNK) {
+      const chunk = ids.slice(start, start + CHUNK);
+      for (const view of await Promise.all(chunk.map((id) => this.get(id)))) {
+        if (view !== undefined) views.set(view.id, view);
+      }
+    }
+    return views;
+  }
+
+  async counts(): Promise<JobCounts> {
+    const counts = await this.#guard(() =>
+      this.#queue.getJobCounts('wait', 'prioritized', 'delayed', 'active', 'completed', 'failed'),
+    );
+    const {
+      wait = 0,
+      prioritized = 0,
+      delayed = 0,
+      active = 0,
+      completed = 0,
+      failed = 0,
+    } = counts;
+    return { waiting: wait + prioritized, delayed, running: active, completed, failed };
+  }
+
+  /**
+   * Runs a failed or cancelled job once more from the beginning, with all its attempts.
+   * @returns false when it is in another state
+   * @throws {WavepoolError} JOB_NOT_FOUND, REDIS_UNAVAILABLE
+   */
+  async retry(id: JobId): Promise<boolean> {
+    return this.#guard(async () => {
+      const job = await this.#find(id);
+      if ((await job.getState()) !== 'failed') return false;
+      await clearCancelMark(this.#connection, this.name, id);
+      const data = parseJobData(job.data);
+      // One more chance, and alone in its batch as after any crash.
+      if (data.crashCount >= CRASH_LIMIT) {
+        await job.updateData({ ...data, crashCount: CRASH_LIMIT - 1 });
+      }
+      try {
+        await job.retry('failed', { resetAttemptsMade: true, resetAttemptsStarted: true });
+        return true;
+      } catch (error) {
+        // Somebody else was quicker.
+        if ((await job.getState()) === 'failed') throw error;
+        return false;
+      }
+    });
+  }
+
+  /**
+   * Ends a waiting job at once; asks the worker of a running one to stop.
+   * @throws {WavepoolError} JOB_NOT_FOUND, REDIS_UNAVAILABLE
+   */
+  async cancel(id: JobId): Promise<CancelResult> {
+    return this.#guard(async () => {
+      const job = await this.#find(id);
+      const { submittedAt } = parseJobData(job.data);
+      const cancelled = new WavepoolError('CANCELLED', `job ${id}`);
+      await markCancelled(this.#connection, this.name, id, submittedAt);
+      // Between two looks the job may be picked up, or wait for its next attempt.
+      for (let attempt = 1; attempt <= CANCEL_ATTEMPTS; attempt++) {
+        if (await failWaiting(this.#connection, job, id, cancelled)) {
+          await clearCancelMark(this.#connection, this.name, id);
+          return 'cancelled';
+        }
+        const state = await job.getState();
+        if (state === 'completed' || state === 'failed' || state === 'unknown') {
+          await clearCancelMark(this.#connection, this.name, id);
+          return 'finished';
+        }
+        if (state === 'active') break;
+      }
+      await announceCancel(this.#connection, this.name, id);
+      return 'requested';
+    });
+  }
+
+  /**
+   * Forgets a job that does not run; its result stays in the store.
+   * @returns false when it runs, or is not known
+   */
+  async remove(id: JobId): Promise<boolean> {
+    return this.#guard(async () => {
+      const job = await this.#queue.getJob(parseJobId(id));
+      if (job === undefined || (await this.#queue.remove(id)) !== 1) return false;
+      await clearCancelMark(this.#connection, this.name, id);
+      return true;
+    });
+  }
+
+  /**
+   * Waits for a job to end, whenever it does or did.
+   * @throws {WavepoolError} with the code of the job's failure; JOB_NOT_FOUND; the signal's reason when it aborts
+   */
+  async waitFor(id: JobId, signal?: AbortSignal): Promise<JobOutcome> {
+    const end = await this.#guard(() => this.#events.waitForEnd(parseJobId(id), signal));
+    switch (end.kind) {
+      case 'completed':
+        return end.outcome;
+      case 'failed':
+        throw failureToError(`${end.failure.code}: ${end.failure.message}`);
+      case 'removed':
+        throw new WavepoolError('JOB_NOT_FOUND', id);
+    }
+  }
+
+  /** Events of all jobs of the queue, from any process. */
+  on<Name extends keyof JobEventMap>(name: Name, listener: JobListener<Name>): this {
+    this.#events.on(name, listener);
+    return this;
+  }
+
+  off<Name extends keyof JobEventMap>(name: Name, listener: JobListener<Name>): this {
+    this.#events.off(name, listener);
+    return this;
+  }
+
+  /**
+   * Promises one `completed`, `failed` or `removed` for each of these jobs, even if it ended before or its event is lost.
+   * Call it after the jobs were added; watch again after a retry.
+   */
+  async watch(ids: readonly JobId[]): Promise<void> {
+    await this.#guard(() => this.#events.watch(ids));
+  }
+
+  unwatch(ids: readonly JobId[]): void {
+    this.#events.unwatch(ids);
+  }
+
+  /** Gives the jobs of a dead worker process back to the queue: see `handBack`. */
+  async handBack(held: readonly HeldJob[]): Promise<Map<string, HandBackResult>> {
+    return this.#guard(() => handBack(this.#queue, this.#connection, held));
+  }
+
+  /** Idempotent. */
+  close(): Promise<void> {
+    this.#closing ??= (async () => {
+      this.#events.close();
+      await this.#queue.close();
+      closeConnection(this.#connection);
+    })();
+    return this.#closing;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  #prepare(job: NewJob): PreparedJob {
+    const { id = randomUUID(), priority, delayMs, attempts, ...rest } = parseNewJob(job);
+    const submittedAt = (this.#options.now ?? Date.now)();
+    const data = parseJobData({ ...rest, model: this.model, submittedAt });
+    return {
+      name: data.task,
+      data,
+      opts: {
+        jobId: id,
+        priority,
+        delay: delayMs,
+        attempts,
+        backoff: BACKOFF,
+        timestamp: submittedAt,
+        removeOnComplete: RETENTION.completed,
+        removeOnFail: RETENTION.failed,
+        stackTraceLimit: 1,
+      },
+    };
+  }
+
+  /** BullMQ adds a bulk as a pipeline: after an error some jobs may be there and others not. */
+  async #addChunk(chunk: readonly PreparedJob[]): Promise<void> {
+    let missing = chunk;
+    for (let attempt = 1; missing.length > 0; attempt++) {
+      try {
+        await this.#queue.addBulk([...missing]);
+        return;
+      } catch (error) {
+        if (attempt === ADD_ATTEMPTS) throw error;
+        missing = await this.#missingOf(missing);
+      }
+    }
+  }
+
+  async #missingOf(chunk: readonly PreparedJob[]): Promise<PreparedJob[]> {
+    const present = await Promise.all(
+      chunk.map(({ opts }) => this.#connection.exists(bullKey(this.name, opts.jobId))),
+    );
+    return chunk.filter((_, index) => present[index] === 0);
+  }
+
+  async #find(id: JobId) {
+    const job = await this.#queue.getJob(parseJobId(id));
+    if (job === undefined) throw new WavepoolError('JOB_NOT_FOUND', id);
+    return job;
+  }
+
+  async #guard<Result>(call: () => Promise<Result>): Promise<Result> {
+    try {
+      return await call();
+    } catch (error) {
+      throw toRedisError(error);
+    }
+  }
+}

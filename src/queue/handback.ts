@@ -1,0 +1,93 @@
+/** What a supervisor does with the jobs of a worker process that died. */
+import type { Job, Queue } from 'bullmq';
+import type { Redis } from 'ioredis';
+import { WavepoolError } from '../core/errors.ts';
+import type { HeldJob } from '../core/ipc.ts';
+import { type JobData, type JobProgress, parseJobData } from '../core/job.ts';
+import { toQueueError } from './failures.ts';
+import { bullKey } from './queue-names.ts';
+
+/** A job that was held in this many crashes is the likely cause and fails. */
+export const CRASH_LIMIT = 2;
+
+/** `skipped`: the job is no longer under that token; it finished, or somebody else has it. */
+export type HandBackResult = 'waiting' | 'failed' | 'skipped';
+
+const HANDED_BACK: JobProgress = {
+  phase: 'handed-back',
+  processedSeconds: 0,
+  totalSeconds: null,
+  segmentsDone: 0,
+};
+
+async function isHeld(
+  connection: Redis,
+  queue: Queue,
+  { jobId, token }: HeldJob,
+): Promise<boolean> {
+  return (await connection.get(bullKey(queue.name, `${jobId}:lock`))) === token;
+}
+
+/** Counts this crash once, however often it is reported. */
+async function countCrash(job: Job, token: string): Promise<JobData> {
+  const data = parseJobData(job.data);
+  if (data.lastCrashToken === token) return data;
+  const counted = { ...data, crashCount: data.crashCount + 1, lastCrashToken: token };
+  await job.updateData(counted);
+  return counted;
+}
+
+async function handBackOne(job: Job, { jobId, token }: HeldJob): Promise<HandBackResult> {
+  // The count is raised first: once the job waits, another worker may take it at any moment.
+  const { crashCount } = await countCrash(job, token);
+  if (crashCount >= CRASH_LIMIT) {
+    const error = new WavepoolError('WORKER_CRASHED', `job ${jobId}, ${crashCount} times`);
+    await job.moveToFailed(toQueueError(error), token);
+    return 'failed';
+  }
+  await job.updateProgress(HANDED_BACK);
+  await job.moveToWait(token);
+  return 'waiting';
+}
+
+/**
+ * Puts the jobs back to the front of the queue at once instead of after the stall check, and raises their `crashCount`;
+ * those at the limit fail with WORKER_CRASHED. May be repeated. They run again in the order given; among jobs of one
+ * priority other than 0, BullMQ orders what is put back by job id.
+ * @param held in the order in which the worker took them
+ * @throws {AggregateError} after all were tried, when some could not be handed back; the stall check will
+ */
+export async function handBack(
+  queue: Queue,
+  connection: Redis,
+  held: readonly HeldJob[],
+): Promise<Map<string, HandBackResult>> {
+  const results = new Map<string, HandBackResult>();
+  const errors: unknown[] = [];
+  // Each goes to the very front, so the first one goes last.
+  for (const entry of held.toReversed()) {
+    try {
+      results.set(entry.jobId, await handBackIfHeld(queue, connection, entry));
+    } catch (error) {
+      errors.push(error);
+    }
+  }
+  if (errors.length > 0) throw new AggregateError(errors, 'some jobs could not be handed back');
+  return results;
+}
+
+async function handBackIfHeld(
+  queue: Queue,
+  connection: Redis,
+  entry: HeldJob,
+): Promise<HandBackResult> {
+  const job: Job | undefined = await queue.getJob(entry.jobId);
+  if (job === undefined || !(await isHeld(connection, queue, entry))) return 'skipped';
+  try {
+    return await handBackOne(job, entry);
+  } catch (error) {
+    // The lock may have run out, or passed on, since it was looked at.
+    if (await isHeld(connection, queue, entry)) throw error;
+    return 'skipped';
+  }
+}

@@ -1,0 +1,61 @@
+/** Reads how jobs ended, together with the place in the event stream at which that is true. */
+import type { Redis } from 'ioredis';
+import { completedEnd, failedEnd, type JobEnd } from './job-view.ts';
+import { bullKey } from './queue-names.ts';
+
+export interface JobEndsSnapshot {
+  /** Jobs that have ended or are unknown; the others are left out. */
+  readonly ends: ReadonlyMap<string, JobEnd>;
+  /** Id of the last event when the snapshot was taken. */
+  readonly lastEventId: string;
+}
+
+/** Before the first event. */
+export const NO_EVENT = '0-0';
+
+/** Undefined for what is no JSON. */
+export function parseJson(text: unknown): unknown {
+  try {
+    return typeof text === 'string' ? JSON.parse(text) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function list(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : [];
+}
+
+export async function readLastEventId(connection: Redis, queue: string): Promise<string> {
+  const [last] = await connection.xrevrange(bullKey(queue, 'events'), '+', '-', 'COUNT', 1);
+  return last?.[0] ?? NO_EVENT;
+}
+
+/** One transaction, so that ends and place belong together. */
+export async function readJobEnds(
+  connection: Redis,
+  queue: string,
+  ids: readonly string[],
+): Promise<JobEndsSnapshot> {
+  if (ids.length === 0) return { ends: new Map(), lastEventId: NO_EVENT };
+  const transaction = connection
+    .multi()
+    .xrevrange(bullKey(queue, 'events'), '+', '-', 'COUNT', 1)
+    .zmscore(bullKey(queue, 'completed'), ...ids)
+    .zmscore(bullKey(queue, 'failed'), ...ids);
+  for (const id of ids) {
+    transaction.hmget(bullKey(queue, id), 'timestamp', 'returnvalue', 'failedReason');
+  }
+  const replies = (await transaction.exec()) ?? [];
+  const failed = replies.find(([error]) => error !== null)?.[0];
+  if (failed) throw failed;
+  const [last, completedScores, failedScores, ...jobs] = replies.map(([, reply]) => list(reply));
+  const ends = new Map<string, JobEnd>();
+  for (const [index, id] of ids.entries()) {
+    const [timestamp, returnValue, failedReason] = jobs[index] ?? [];
+    if (timestamp == null) ends.set(id, { kind: 'removed' });
+    else if (completedScores?.[index] != null) ends.set(id, completedEnd(parseJson(returnValue)));
+    else if (failedScores?.[index] != null) ends.set(id, failedEnd(String(failedReason)));
+  }
+  return { ends, lastEventId: String(list(last?.[0])[0] ?? NO_EVENT) };
+}

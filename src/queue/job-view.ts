@@ -1,0 +1,89 @@
+/** A job as a reader sees it. */
+import type { Job } from 'bullmq';
+import { WavepoolError } from '../core/errors.ts';
+import { type JobData, JobOutcome, JobProgress, parseJobData } from '../core/job.ts';
+import { failureOf, type JobFailure } from './failures.ts';
+
+/** `cancelled` is a failure with the code CANCELLED. */
+export type JobState = 'waiting' | 'delayed' | 'running' | 'completed' | 'failed' | 'cancelled';
+
+export interface JobView {
+  readonly id: string;
+  readonly state: JobState;
+  readonly data: JobData;
+  readonly priority: number;
+  /** Attempts that have ended. */
+  readonly attemptsMade: number;
+  readonly progress: JobProgress | undefined;
+  /** Milliseconds since 1970. */
+  readonly startedAt: number | undefined;
+  readonly finishedAt: number | undefined;
+  /** When completed. */
+  readonly outcome: JobOutcome | undefined;
+  /** When failed or cancelled. */
+  readonly failure: JobFailure | undefined;
+}
+
+/** How a job ended, for whoever waits for it. */
+export type JobEnd =
+  | { readonly kind: 'completed'; readonly outcome: JobOutcome }
+  | { readonly kind: 'failed'; readonly failure: JobFailure }
+  /** The queue no longer knows the job. */
+  | { readonly kind: 'removed' };
+
+/** The end that a return value stands for; one that is no outcome is a failure of the worker that wrote it. */
+export function completedEnd(returnValue: unknown): JobEnd {
+  const parsed = JobOutcome.safeParse(returnValue);
+  if (parsed.success) return { kind: 'completed', outcome: parsed.data };
+  const { message } = new WavepoolError('INTERNAL', 'the worker returned no outcome');
+  return { kind: 'failed', failure: { code: 'INTERNAL', message, retryable: false } };
+}
+
+export function failedEnd(failedReason: string): JobEnd {
+  return { kind: 'failed', failure: failureOf(failedReason) };
+}
+
+/** Undefined in any other state. A completed job may still carry the reason of an attempt that failed. */
+function endOf(job: Job, bullState: string): JobEnd | undefined {
+  if (bullState === 'completed') return completedEnd(job.returnvalue);
+  return bullState === 'failed' ? failedEnd(job.failedReason) : undefined;
+}
+
+function stateOf(bullState: string, end: JobEnd | undefined): JobState | undefined {
+  switch (bullState) {
+    case 'waiting':
+    case 'prioritized':
+    case 'waiting-children':
+      return 'waiting';
+    case 'delayed':
+      return 'delayed';
+    case 'active':
+      return 'running';
+    case 'completed':
+      return 'completed';
+    case 'failed':
+      return end?.kind === 'failed' && end.failure.code === 'CANCELLED' ? 'cancelled' : 'failed';
+    default:
+      return undefined;
+  }
+}
+
+/** Undefined when the job vanished in the meantime. */
+export async function viewOf(job: Job, id: string): Promise<JobView | undefined> {
+  const bullState = await job.getState();
+  const end = endOf(job, bullState);
+  const state = stateOf(bullState, end);
+  if (state === undefined) return undefined;
+  return {
+    id,
+    state,
+    data: parseJobData(job.data),
+    priority: job.priority,
+    attemptsMade: job.attemptsMade,
+    progress: JobProgress.safeParse(job.progress).data,
+    startedAt: job.processedOn,
+    finishedAt: end === undefined ? undefined : job.finishedOn,
+    outcome: end?.kind === 'completed' ? end.outcome : undefined,
+    failure: end?.kind === 'failed' ? end.failure : undefined,
+  };
+}

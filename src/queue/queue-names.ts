@@ -1,0 +1,28 @@
+/** Names in Redis. BullMQ's own keys are `wavepool:<queue>:…`; ours start with `wavepool-`, so that no queue can own them. */
+import { type ModelId, parseModelId } from '../core/job.ts';
+
+/** The `prefix` of every BullMQ object. */
+export const QUEUE_PREFIX = 'wavepool';
+
+/**
+ * The queue of a model. Queues that are no model's will have names that no model id can have.
+ * @throws {WavepoolError} INVALID_REQUEST
+ */
+export function queueNameOf(model: ModelId): string {
+  return parseModelId(model);
+}
+
+/** A key of BullMQ's, as documented in its architecture: state sets and lists, and one hash per job. */
+export function bullKey(queue: string, type: string): string {
+  return `${QUEUE_PREFIX}:${queue}:${type}`;
+}
+
+/** Where cancel requests for running jobs are published; the message is the job id. */
+export function cancelChannel(queue: string): string {
+  return `wavepool-cancel:${queue}`;
+}
+
+/** Stands while a job is to be cancelled; holds the time at which that job was submitted. */
+export function cancelMarkKey(queue: string, jobId: string): string {
+  return `wavepool-cancel:${queue}:${jobId}`;
+}

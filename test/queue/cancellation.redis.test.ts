@@ -1,0 +1,134 @@
+import { once } from 'node:events';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { WavepoolError } from '../../src/core/errors.ts';
+import type { NewJob } from '../../src/core/job.ts';
+import { AudioQueue } from '../../src/queue/audio-queue.ts';
+import { CancellationListener } from '../../src/queue/cancellation.ts';
+import { toQueueError } from '../../src/queue/failures.ts';
+import { startRedis, type TestRedis } from '../support/redis.ts';
+import { startManualWorker, startWorker } from '../support/worker.ts';
+
+// Server processes are started here, on machines that may be busy.
+vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
+
+let redis: TestRedis;
+beforeAll(async () => {
+  redis = await startRedis();
+});
+afterAll(() => redis[Symbol.asyncDispose]());
+
+let models = 0;
+function openQueue(): Promise<AudioQueue> {
+  return AudioQueue.open({ address: redis.address, model: `cancel-${++models}` });
+}
+
+function job(id: string, more: Partial<NewJob> = {}): NewJob {
+  return { id, input: { kind: 'path', path: `/audio/${id}.wav` }, ...more };
+}
+
+test('a cancelled job that waits, by priority or for its time, ends at once and never runs', async () => {
+  await using queue = await openQueue();
+  const failed: string[] = [];
+  queue.on('failed', ({ id, failure }) => failed.push(`${failure.code} ${id}`));
+  await queue.addMany([
+    job('plain', { priority: 0 }),
+    job('ordered', { priority: 5 }),
+    job('later', { delayMs: 3_600_000 }),
+    job('stays'),
+  ]);
+  const awaited = expect(queue.waitFor('later')).rejects.toMatchObject({ code: 'CANCELLED' });
+  for (const id of ['plain', 'ordered', 'later']) expect(await queue.cancel(id)).toBe('cancelled');
+  await awaited;
+  expect(await queue.get('plain')).toMatchObject({
+    state: 'cancelled',
+    failure: { code: 'CANCELLED', retryable: false },
+  });
+
+  const ran: unknown[] = [];
+  await using _ = startWorker(redis.address, queue.model, ({ id }) => ran.push(id));
+  await queue.waitFor('stays');
+  expect(ran).toEqual(['stays']);
+  expect(failed).toEqual(['CANCELLED plain', 'CANCELLED ordered', 'CANCELLED later']);
+  expect(await queue.counts()).toMatchObject({ waiting: 0, delayed: 0, running: 0 });
+});
+
+test('cancelling twice, too late, or what nobody knows does no harm', async () => {
+  await using queue = await openQueue();
+  await queue.add(job('a'));
+  expect(await queue.cancel('a')).toBe('cancelled');
+  expect(await queue.cancel('a')).toBe('finished');
+  await using _ = startWorker(redis.address, queue.model, () => undefined);
+  await queue.add(job('done'));
+  await queue.waitFor('done');
+  expect(await queue.cancel('done')).toBe('finished');
+  expect(await queue.get('done')).toMatchObject({ state: 'completed' });
+  await expect(queue.cancel('unknown')).rejects.toMatchObject({ code: 'JOB_NOT_FOUND' });
+});
+
+test('the worker of a running job hears of it; the job ends cancelled and is not tried again', async () => {
+  await using queue = await openQueue();
+  using listener = await CancellationListener.open({ address: redis.address, model: queue.model });
+  let runs = 0;
+  await using _ = startWorker(redis.address, queue.model, async ({ id = '', data }) => {
+    runs++;
+    using watch = await listener.watch({ id, submittedAt: data.submittedAt });
+    const result = queue.cancel(id);
+    if (!watch.signal.aborted) await once(watch.signal, 'abort');
+    expect(await result).toBe('requested');
+    throw watch.signal.reason;
+  });
+  await queue.add(job('a'));
+  await expect(queue.waitFor('a')).rejects.toMatchObject({ code: 'CANCELLED' });
+  expect(await queue.get('a')).toMatchObject({ state: 'cancelled', attemptsMade: 1 });
+  expect(runs).toBe(1);
+});
+
+test('a request that nobody heard reaches the worker that takes the job next, and only that job', async () => {
+  await using queue = await openQueue();
+  await using dying = startManualWorker(redis.address, queue.model);
+  await queue.addMany([job('a', { priority: 0 }), job('b', { priority: 0 })]);
+  const held = await dying.take();
+  expect(await queue.cancel('a')).toBe('requested');
+  await queue.handBack([held]);
+
+  using listener = await CancellationListener.open({ address: redis.address, model: queue.model });
+  const { submittedAt } = held.job.data;
+  using watched = await listener.watch({ id: 'a', submittedAt });
+  expect(watched.signal.reason).toMatchObject({ code: 'CANCELLED' });
+  using other = await listener.watch({ id: 'b', submittedAt });
+  expect(other.signal.aborted).toBe(false);
+  using namesake = await listener.watch({ id: 'a', submittedAt: submittedAt + 1 });
+  expect(namesake.signal.aborted).toBe(false);
+});
+
+test('a cancelled job runs when it is retried', async () => {
+  await using queue = await openQueue();
+  using listener = await CancellationListener.open({ address: redis.address, model: queue.model });
+  await using worker = startManualWorker(redis.address, queue.model);
+  await queue.add(job('a'));
+  const { job: running, token } = await worker.take();
+  await queue.cancel('a');
+  await running.moveToFailed(toQueueError(new WavepoolError('CANCELLED', 'job a')), token);
+  expect(await queue.get('a')).toMatchObject({ state: 'cancelled' });
+
+  expect(await queue.retry('a')).toBe(true);
+  using watched = await listener.watch({ id: 'a', submittedAt: running.data.submittedAt });
+  expect(watched.signal.aborted).toBe(false);
+});
+
+test('a job that is no longer watched is left alone', async () => {
+  await using queue = await openQueue();
+  using listener = await CancellationListener.open({ address: redis.address, model: queue.model });
+  await using worker = startManualWorker(redis.address, queue.model);
+  await queue.addMany([job('a', { priority: 0 }), job('b', { priority: 0 })]);
+  const a = await worker.take();
+  const b = await worker.take();
+  const stopped = await listener.watch({ id: 'a', submittedAt: a.job.data.submittedAt });
+  using watched = await listener.watch({ id: 'b', submittedAt: b.job.data.submittedAt });
+  stopped.stop();
+  await queue.cancel('a');
+  const heard = once(watched.signal, 'abort');
+  await queue.cancel('b');
+  await heard;
+  expect(stopped.signal.aborted).toBe(false);
+});

@@ -1,0 +1,129 @@
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import type { NewJob } from '../../src/core/job.ts';
+import { AudioQueue } from '../../src/queue/audio-queue.ts';
+import { startRedis, type TestRedis } from '../support/redis.ts';
+import { outcomeOf, startManualWorker, startWorker } from '../support/worker.ts';
+
+// Server processes are started here, on machines that may be busy.
+vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
+
+let redis: TestRedis;
+beforeAll(async () => {
+  redis = await startRedis();
+});
+afterAll(() => redis[Symbol.asyncDispose]());
+
+let models = 0;
+function openQueue(): Promise<AudioQueue> {
+  return AudioQueue.open({ address: redis.address, model: `crash-${++models}` });
+}
+
+function job(id: string, more: Partial<NewJob> = {}): NewJob {
+  return { id, input: { kind: 'path', path: `/audio/${id}.wav` }, ...more };
+}
+
+test('jobs of a dead worker run next, in their old order, with one crash on their count', async () => {
+  await using queue = await openQueue();
+  await using dying = startManualWorker(redis.address, queue.model);
+  await queue.addMany(['a', 'b', 'c', 'd'].map((id) => job(id, { priority: 0 })));
+  const held = [await dying.take(), await dying.take(), await dying.take()];
+  const phases: string[] = [];
+  queue.on('progress', ({ id, progress }) => phases.push(`${progress.phase} ${id}`));
+
+  const results = await queue.handBack(held);
+  expect(results).toEqual(
+    new Map([
+      ['a', 'waiting'],
+      ['b', 'waiting'],
+      ['c', 'waiting'],
+    ]),
+  );
+  expect(await queue.get('a')).toMatchObject({ state: 'waiting', data: { crashCount: 1 } });
+  expect(await queue.get('d')).toMatchObject({ data: { crashCount: 0 } });
+
+  const ran: unknown[] = [];
+  await using _ = startWorker(redis.address, queue.model, ({ id }) => ran.push(id));
+  expect(await queue.waitFor('d')).toEqual(outcomeOf('result-of-d'));
+  expect(ran).toEqual(['a', 'b', 'c', 'd']);
+  expect(phases.sort()).toEqual(['handed-back a', 'handed-back b', 'handed-back c']);
+});
+
+test('with a priority they run before the others of that priority', async () => {
+  await using queue = await openQueue();
+  await using dying = startManualWorker(redis.address, queue.model);
+  await queue.addMany(['a', 'b', 'c', 'd'].map((id) => job(id, { priority: 7 })));
+  const held = [await dying.take(), await dying.take()];
+  await queue.handBack(held);
+  const ran: unknown[] = [];
+  await using _ = startWorker(redis.address, queue.model, ({ id }) => ran.push(id));
+  await queue.waitFor('d');
+  expect(ran).toEqual(['a', 'b', 'c', 'd']);
+});
+
+test('handing back twice changes nothing, even when another worker has the job by then', async () => {
+  await using queue = await openQueue();
+  await using dying = startManualWorker(redis.address, queue.model);
+  await queue.add(job('a'));
+  const held = await dying.take();
+  await queue.handBack([held]);
+  expect(await queue.handBack([held])).toEqual(new Map([['a', 'skipped']]));
+  const again = await dying.take();
+  expect(await queue.handBack([held])).toEqual(new Map([['a', 'skipped']]));
+  expect(await queue.get('a')).toMatchObject({ state: 'running', data: { crashCount: 1 } });
+  expect(again.job.data.crashCount).toBe(1);
+});
+
+test('a crash that was counted before the supervisor was interrupted is not counted again', async () => {
+  await using queue = await openQueue();
+  await using dying = startManualWorker(redis.address, queue.model);
+  await queue.add(job('a'));
+  const held = await dying.take();
+  await held.job.updateData({ ...held.job.data, crashCount: 1, lastCrashToken: held.token });
+  expect(await queue.handBack([held])).toEqual(new Map([['a', 'waiting']]));
+  expect(await queue.get('a')).toMatchObject({ data: { crashCount: 1 } });
+});
+
+test('a job that was there in two crashes fails, and a retry gives it one more chance', async () => {
+  await using queue = await openQueue();
+  await using dying = startManualWorker(redis.address, queue.model);
+  await queue.add(job('poison'));
+  await queue.handBack([await dying.take()]);
+  const failed = expect(queue.waitFor('poison')).rejects.toMatchObject({ code: 'WORKER_CRASHED' });
+  expect(await queue.handBack([await dying.take()])).toEqual(new Map([['poison', 'failed']]));
+  await failed;
+  expect(await queue.get('poison')).toMatchObject({
+    state: 'failed',
+    failure: { code: 'WORKER_CRASHED' },
+    data: { crashCount: 2 },
+  });
+
+  await queue.retry('poison');
+  expect((await dying.take()).job.data.crashCount).toBe(1);
+});
+
+test('jobs that have finished, or are gone, are left alone', async () => {
+  await using queue = await openQueue();
+  await using worker = startManualWorker(redis.address, queue.model);
+  await queue.add(job('done'));
+  const done = await worker.take();
+  await done.job.moveToCompleted(outcomeOf('result-of-done'), done.token, false);
+  const results = await queue.handBack([done, { jobId: 'gone', token: 'any' }]);
+  expect(results).toEqual(
+    new Map([
+      ['gone', 'skipped'],
+      ['done', 'skipped'],
+    ]),
+  );
+  expect(await queue.get('done')).toMatchObject({ state: 'completed', data: { crashCount: 0 } });
+});
+
+test('one job that cannot be handed back does not keep the others', async () => {
+  await using queue = await openQueue();
+  await using dying = startManualWorker(redis.address, queue.model);
+  await queue.addMany([job('a', { priority: 0 }), job('b', { priority: 0 })]);
+  const held = [await dying.take(), await dying.take()];
+  const connection = await redis.connection();
+  await connection.hset(`wavepool:${queue.name}:b`, 'data', '{"not":"a job"}');
+  await expect(queue.handBack(held)).rejects.toThrow(AggregateError);
+  expect(await queue.get('a')).toMatchObject({ state: 'waiting' });
+});

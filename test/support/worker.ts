@@ -1,0 +1,73 @@
+/** BullMQ workers for tests of the queue. */
+import { randomUUID } from 'node:crypto';
+import { type Job, type Processor, Worker } from 'bullmq';
+import { toWavepoolError } from '../../src/core/errors.ts';
+import type { JobData, JobOutcome, ModelId } from '../../src/core/job.ts';
+import { openConnection, type RedisAddress } from '../../src/queue/connection.ts';
+import { toQueueError } from '../../src/queue/failures.ts';
+import { QUEUE_PREFIX, queueNameOf } from '../../src/queue/queue-names.ts';
+
+export function outcomeOf(resultKey: string): JobOutcome {
+  return {
+    resultKey,
+    durationSeconds: 1,
+    speechSeconds: 1,
+    segments: 1,
+    characters: 5,
+    noSpeech: false,
+    warnings: [],
+    timings: { queuedMs: 1, decodeMs: 1, vadMs: 1, asrMs: 1, totalMs: 4 },
+  };
+}
+
+function open(address: RedisAddress, model: ModelId, processor: Processor | null) {
+  const connection = openConnection(address, { role: 'patient', name: 'worker' });
+  const worker = new Worker(queueNameOf(model), processor, {
+    connection,
+    prefix: QUEUE_PREFIX,
+    maxStalledCount: 3,
+  });
+  worker.on('error', () => undefined);
+  return {
+    worker,
+    [Symbol.asyncDispose]: async () => {
+      await worker.close();
+      connection.disconnect();
+    },
+  };
+}
+
+/** Runs jobs one at a time; what `run` throws is a failure as a real worker writes it. */
+export function startWorker(
+  address: RedisAddress,
+  model: ModelId,
+  run: (job: Job<JobData>, token: string) => unknown,
+): AsyncDisposable {
+  return open(address, model, async (job, token = '') => {
+    try {
+      await run(job, token);
+      return outcomeOf(`result-of-${job.id}`);
+    } catch (error) {
+      throw toQueueError(toWavepoolError(error));
+    }
+  });
+}
+
+export interface ManualWorker extends AsyncDisposable {
+  /** Takes the next job under a token of its own, and keeps it. */
+  take(): Promise<{ job: Job<JobData>; jobId: string; token: string }>;
+}
+
+/** Takes jobs and does nothing with them, like a worker that dies. */
+export function startManualWorker(address: RedisAddress, model: ModelId): ManualWorker {
+  const { worker, ...rest } = open(address, model, null);
+  return {
+    ...rest,
+    take: async () => {
+      const token = randomUUID();
+      const job = await worker.getNextJob(token, { block: false });
+      if (job?.id === undefined) throw new Error('no job is waiting');
+      return { job, jobId: job.id, token };
+    },
+  };
+}
