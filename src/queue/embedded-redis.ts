@@ -31,7 +31,7 @@ import { isPrivateFolder, socketPath } from './socket-path.ts';
 
 export interface EmbeddedRedisOptions
   extends Pick<Config, 'dataDir' | 'runtimeDirs' | 'redisServer' | 'searchPath'> {
-  /** Ends the wait for the lock or for the server. */
+  /** Ends the wait in `acquire`. */
   readonly signal?: AbortSignal | undefined;
   /** Told when a server that died could not be started again; the next attempt follows by itself. */
   readonly onError?: ((error: WavepoolError) => void) | undefined;
@@ -121,9 +121,10 @@ export class EmbeddedRedis {
 
   async #revive(): Promise<void> {
     await mkdir(this.#folder, { recursive: true, mode: 0o700 });
-    await using _ = await lock(this.#folder, this.#options.signal);
+    await using _ = await lock(this.#folder, undefined);
     if (this.#releasing !== undefined) return;
-    this.#record = await joinOrStart(this.#folder, this.#options);
+    // The signal was for `acquire`: a holder that shuts down still needs the server to give its jobs back.
+    this.#record = await joinOrStart(this.#folder, { ...this.#options, signal: undefined });
   }
 
   async #leave(): Promise<boolean> {

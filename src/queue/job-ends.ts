@@ -11,7 +11,7 @@ export interface JobEndsSnapshot {
 }
 
 /** Before the first event. */
-export const NO_EVENT = '0-0';
+const NO_EVENT = '0-0';
 
 /** Undefined for what is no JSON. */
 export function parseJson(text: unknown): unknown {
