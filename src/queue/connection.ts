@@ -93,6 +93,8 @@ export async function connect(connection: Redis, address: RedisAddress): Promise
  * for ever: it makes its attempt, and ends with it either way.
  */
 export function closeConnection(connection: Redis): void {
+  // Disconnecting what has already ended would only start a timer that keeps the process alive.
+  if (connection.status === 'end') return;
   connection.options.retryStrategy = () => null;
   if (connection.status === 'reconnecting')
     connection.once('connect', () => connection.disconnect());
