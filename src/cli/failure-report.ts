@@ -1,0 +1,34 @@
+/** Says what went wrong and what to do about it. */
+import type { ErrorCode } from '../core/errors.ts';
+import { WavepoolError } from '../core/errors.ts';
+import type { CliContext } from './context.ts';
+import { printLine } from './context.ts';
+
+/** What a person at the terminal can do. Codes without a line explain themselves. */
+const WAYS_OUT: Partial<Record<ErrorCode, string>> = {
+  ADDON_MISSING: 'build it with `npm run build:native`, or do all set-up with `npm run quickstart`',
+  CPU_UNSUPPORTED: 'build the addon on this machine with `npm run build:native`',
+  CAPACITY_UNVALIDATED:
+    'use --slots auto, or --unvalidated-slots N to try a count at your own risk',
+  FFMPEG_MISSING: 'install ffmpeg; `wavepool doctor` shows the command',
+  INSUFFICIENT_MEMORY: 'use fewer --slots, --workers or a smaller --batch',
+  MODEL_DOWNLOAD_FAILED:
+    'check the network and the npm registry settings, then run the command again',
+  MODEL_FILE_INVALID: 'remove the model from the models directory and run `wavepool models pull`',
+  MODEL_UNKNOWN: '`wavepool models list` shows the models there are',
+  OUTPUT_BUSY: 'wait for the other run to end, or choose another --out',
+  REDIS_UNAVAILABLE: 'check that the server of --redis runs and can be reached',
+  STORAGE_FULL:
+    'make room or check the permissions, then run the same command: it goes on where it was',
+};
+
+export function reportFailure(context: CliContext, error: unknown): void {
+  if (!(error instanceof WavepoolError)) {
+    const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
+    printLine(context.stderr, `wavepool: unexpected error: ${text}`);
+    return;
+  }
+  printLine(context.stderr, `wavepool: ${error.message} [${error.code}]`);
+  const wayOut = WAYS_OUT[error.code];
+  if (wayOut !== undefined) printLine(context.stderr, `  ${wayOut}`);
+}

@@ -1,0 +1,135 @@
+/** Options that several commands share, and the parsers of their values. */
+import { availableParallelism } from 'node:os';
+import path from 'node:path';
+import type { Command } from 'commander';
+import { InvalidArgumentError, Option } from 'commander';
+import type { Config } from '../core/config.ts';
+import { WavepoolError } from '../core/errors.ts';
+import type { TranscriptFormat } from '../core/transcript-formats.ts';
+import { isTranscriptFormat, TRANSCRIPT_FORMATS } from '../core/transcript-formats.ts';
+
+export const DEFAULT_MODEL = 'moonshine-tiny';
+
+const MAX_SLOTS = 16;
+const MAX_BATCH = 64;
+/** Without evidence for more, one slot; what a slot is given at once is measured in docs/performance.md. */
+const AUTO_SLOTS = 1;
+const AUTO_BATCH = 8;
+
+export type CountOrAuto = number | 'auto';
+
+export interface PlaceOptions {
+  readonly dataDir?: string;
+  readonly modelsDir?: string;
+  readonly redis?: string;
+}
+
+export interface CapacityOptions {
+  readonly slots: CountOrAuto;
+  readonly unvalidatedSlots?: number;
+  readonly batch: CountOrAuto;
+  readonly threads?: number;
+  readonly workers: number;
+}
+
+/** Capacity as the workers are told. */
+export interface Capacity {
+  readonly slots: number;
+  readonly unvalidatedSlots: boolean;
+  readonly batch: number;
+  readonly threads: number;
+  readonly workers: number;
+}
+
+export function parseCount(most: number): (text: string) => number {
+  return (text) => {
+    const count = Number(text);
+    if (/^\d+$/.test(text) && count >= 1 && count <= most) return count;
+    throw new InvalidArgumentError(`Use a whole number from 1 to ${most}.`);
+  };
+}
+
+export function parseCountOrAuto(most: number): (text: string) => CountOrAuto {
+  const parse = parseCount(most);
+  return (text) => (text === 'auto' ? 'auto' : parse(text));
+}
+
+/** A comma-separated list, each format once. */
+export function parseFormats(text: string): TranscriptFormat[] {
+  const names = text.split(',').map((name) => name.trim());
+  const unknown = names.find((name) => !isTranscriptFormat(name));
+  if (unknown !== undefined)
+    throw new InvalidArgumentError(`Use a list of ${TRANSCRIPT_FORMATS.join(', ')}.`);
+  return [...new Set(names.filter(isTranscriptFormat))];
+}
+
+export function addPlaceOptions(command: Command): Command {
+  return command
+    .option('--data-dir <dir>', 'queue and results (default: $XDG_DATA_HOME/wavepool)')
+    .option('--models-dir <dir>', 'weights (default: $XDG_DATA_HOME/wavepool/models)')
+    .option('--redis <url>', 'an existing Redis; without it a private one is started');
+}
+
+export function addCapacityOptions(command: Command): Command {
+  return command
+    .addOption(
+      new Option('--slots <n|auto>', 'sessions of the model in one worker')
+        .argParser(parseCountOrAuto(MAX_SLOTS))
+        .default('auto'),
+    )
+    .addOption(
+      new Option('--unvalidated-slots <n>', 'like --slots, without evidence that it is safe here')
+        .argParser(parseCount(MAX_SLOTS))
+        .conflicts('slots'),
+    )
+    .addOption(
+      new Option('--batch <n|auto>', 'segments computed together by one slot')
+        .argParser(parseCountOrAuto(MAX_BATCH))
+        .default('auto'),
+    )
+    .addOption(
+      new Option(
+        '--threads <n>',
+        'compute threads of one slot (default: the CPU cores, shared out)',
+      ).argParser(parseCount(256)),
+    )
+    .addOption(
+      new Option('--workers <n>', 'worker processes').argParser(parseCount(64)).default(1),
+    );
+}
+
+export function addOutputOptions(command: Command): Command {
+  return command
+    .option('--json', 'print one JSON object on stdout')
+    .option('--quiet', 'print failures only');
+}
+
+/** The configuration with what was typed in its place. */
+export function placesOf(config: Config, options: PlaceOptions): Config {
+  const { dataDir, modelsDir, redis } = options;
+  return {
+    ...config,
+    ...(dataDir === undefined ? {} : { dataDir: path.resolve(dataDir) }),
+    ...(modelsDir === undefined ? {} : { modelsDir: path.resolve(modelsDir) }),
+    ...(redis === undefined ? {} : { redisUrl: redisUrl(redis) }),
+  };
+}
+
+/** @param cores of this machine */
+export function capacityOf(options: CapacityOptions, cores = availableParallelism()): Capacity {
+  const slots = options.unvalidatedSlots ?? (options.slots === 'auto' ? AUTO_SLOTS : options.slots);
+  const { workers } = options;
+  return {
+    slots,
+    unvalidatedSlots: options.unvalidatedSlots !== undefined,
+    batch: options.batch === 'auto' ? AUTO_BATCH : options.batch,
+    threads: options.threads ?? Math.max(1, Math.floor(cores / (slots * workers))),
+    workers,
+  };
+}
+
+function redisUrl(text: string): string {
+  const protocol = URL.canParse(text) ? new URL(text).protocol : '';
+  if (protocol === 'redis:' || protocol === 'rediss:') return text;
+  throw new WavepoolError('INVALID_REQUEST', '--redis takes a redis:// or rediss:// URL');
+}
