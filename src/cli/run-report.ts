@@ -41,12 +41,20 @@ export function summaryJson(summary: RunSummary): string {
   return `${JSON.stringify(summary)}\n`;
 }
 
-/** Relative to `folder` where that is inside it. */
+/** Relative to `folder` where that is inside it. A name cannot send control characters to the terminal. */
 export function shownPath(filePath: string, folder: string): string {
   const relative = path.relative(folder, filePath);
-  return relative === '' || relative.startsWith('..') ? filePath : relative;
+  const outside = relative === '' || relative.split(path.sep)[0] === '..';
+  return printable(outside ? filePath : relative);
+}
+
+function printable(text: string): string {
+  return text.replace(/\p{Cc}/gu, (control) => {
+    const code = control.codePointAt(0) ?? 0;
+    return `\\x${code.toString(16).padStart(2, '0')}`;
+  });
 }
 
 function describeFailure({ path: filePath, code, message }: InputFailure, folder: string): string {
-  return `  ${shownPath(filePath, folder)}: ${message} [${code}]`;
+  return `  ${shownPath(filePath, folder)}: ${printable(message)} [${code}]`;
 }

@@ -1,0 +1,201 @@
+/** What this machine needs to run Wavepool: each thing found or not, and the command that brings it. */
+import { execFile } from 'node:child_process';
+import { constants } from 'node:fs';
+import { access, readFile, statfs } from 'node:fs/promises';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import type { Config } from '../core/config.ts';
+import { toWavepoolError } from '../core/errors.ts';
+import { findRedisServer } from '../queue/redis-binary.ts';
+import { formatBytes } from './quantities.ts';
+
+const run = promisify(execFile);
+
+const OLDEST_NODE = [20, 19] as const;
+const OLDEST_CMAKE = [3, 21] as const;
+/** What the portable x86-64-v3 build of the addon uses. */
+const CPU_FEATURES = ['avx2', 'bmi2', 'f16c', 'fma'] as const;
+const LOW_DISK_BYTES = 1024 ** 3;
+const LOW_MEMORY_BYTES = 1024 ** 3;
+
+export interface Check {
+  readonly name: string;
+  /** `warning`: worth knowing, nothing fails for it now. */
+  readonly state: 'ok' | 'warning' | 'missing';
+  readonly detail: string;
+  /** A command, or what to do. */
+  readonly fix?: string;
+}
+
+export interface DoctorProbes {
+  readonly config: Config;
+  /** Loads the addon; its build identity. */
+  loadAddon(): Promise<string>;
+  /** Ids of the models that a plain `run` needs and that are not installed. */
+  missingModels(): Promise<readonly string[]>;
+}
+
+export function checkMachine(probes: DoctorProbes): Promise<Check[]> {
+  const { config } = probes;
+  return Promise.all([
+    Promise.resolve(checkNode(process.versions.node)),
+    checkAddon(probes),
+    checkProgram('compiler', ['c++', 'g++', 'clang++'], config, {
+      ...install('build-essential', undefined),
+      needed: 'to build the addon',
+    }),
+    checkProgram('cmake', ['cmake'], config, {
+      ...install('cmake', 'cmake'),
+      needed: 'to build the addon',
+      oldest: OLDEST_CMAKE,
+    }),
+    checkCpu(),
+    checkRedis(config),
+    checkProgram('ffmpeg', ['ffmpeg'], config, {
+      ...install('ffmpeg', 'ffmpeg'),
+      needed: 'for every format but WAV, MP3 and FLAC',
+    }),
+    checkModels(probes),
+    checkFolder(config.dataDir),
+    checkDisk(config.dataDir),
+    Promise.resolve(checkMemory()),
+  ]);
+}
+
+function checkNode(version: string): Check {
+  const fits = isAtLeast(version, OLDEST_NODE);
+  if (fits) return { name: 'node', state: 'ok', detail: version };
+  const fix = `install Node.js ${OLDEST_NODE.join('.')} or newer from https://nodejs.org`;
+  return { name: 'node', state: 'missing', detail: `${version} is too old`, fix };
+}
+
+async function checkAddon(probes: DoctorProbes): Promise<Check> {
+  try {
+    return { name: 'addon', state: 'ok', detail: `build ${await probes.loadAddon()}` };
+  } catch (error) {
+    const { message } = toWavepoolError(error);
+    return { name: 'addon', state: 'missing', detail: message, fix: 'npm run build:native' };
+  }
+}
+
+interface ProgramNeed {
+  readonly fix: string;
+  readonly needed: string;
+  readonly oldest?: readonly [number, number];
+}
+
+async function checkProgram(
+  name: string,
+  programs: readonly string[],
+  config: Config,
+  need: ProgramNeed,
+): Promise<Check> {
+  for (const program of programs) {
+    const version = await versionOf(program, config);
+    if (version === undefined) continue;
+    if (need.oldest === undefined || isAtLeast(version, need.oldest))
+      return { name, state: 'ok', detail: `${program} ${version}` };
+    const detail = `${program} ${version} is older than ${need.oldest.join('.')}`;
+    return { name, state: 'missing', detail, fix: need.fix };
+  }
+  return { name, state: 'missing', detail: `not found; needed ${need.needed}`, fix: need.fix };
+}
+
+async function checkCpu(): Promise<Check> {
+  const name = 'cpu';
+  if (process.arch !== 'x64') return { name, state: 'ok', detail: process.arch };
+  const info = await readFile('/proc/cpuinfo', 'utf8').catch(() => undefined);
+  const flags = new Set(/^flags\s*:\s*(.*)$/m.exec(info ?? '')?.[1]?.split(' '));
+  if (flags.size === 0) return { name, state: 'ok', detail: 'x64, features not listed here' };
+  const lacking = CPU_FEATURES.filter((feature) => !flags.has(feature));
+  if (lacking.length === 0) return { name, state: 'ok', detail: `x64, ${CPU_FEATURES.join(' ')}` };
+  const detail = `x64 without ${lacking.join(', ')}: slower, and only an addon built here runs`;
+  return { name, state: 'warning', detail, fix: 'npm run build:native' };
+}
+
+async function checkRedis(config: Config): Promise<Check> {
+  const name = 'redis';
+  if (config.redisUrl !== undefined)
+    return { name, state: 'ok', detail: 'an existing server is configured' };
+  try {
+    const { path: program, version } = await findRedisServer(config);
+    return { name, state: 'ok', detail: `${program} ${version}` };
+  } catch (error) {
+    const detail = toWavepoolError(error).message;
+    return { name, state: 'missing', detail, ...install('redis-server', 'redis') };
+  }
+}
+
+async function checkModels(probes: DoctorProbes): Promise<Check> {
+  const name = 'models';
+  const missing = await probes.missingModels();
+  if (missing.length === 0)
+    return { name, state: 'ok', detail: `installed in ${probes.config.modelsDir}` };
+  const detail = `${missing.join(', ')} not installed; the first run downloads what it needs`;
+  return { name, state: 'warning', detail, fix: `wavepool models pull ${missing.join(' ')}` };
+}
+
+async function checkFolder(folder: string): Promise<Check> {
+  const name = 'data directory';
+  const existing = await nearestExisting(folder);
+  try {
+    await access(existing, constants.W_OK | constants.X_OK);
+    return { name, state: 'ok', detail: folder };
+  } catch {
+    const fix = `make ${existing} writable, or choose another --data-dir`;
+    return { name, state: 'missing', detail: `${existing} is not writable`, fix };
+  }
+}
+
+async function checkDisk(folder: string): Promise<Check> {
+  const { bavail, bsize } = await statfs(await nearestExisting(folder));
+  const bytes = bavail * bsize;
+  const name = 'disk';
+  const detail = `${formatBytes(bytes)} free for ${folder}`;
+  if (bytes >= LOW_DISK_BYTES) return { name, state: 'ok', detail };
+  return { name, state: 'warning', detail, fix: 'make room, or choose another --data-dir' };
+}
+
+function checkMemory(): Check {
+  const bytes = process.availableMemory();
+  const name = 'memory';
+  const detail = `${formatBytes(bytes)} available`;
+  if (bytes >= LOW_MEMORY_BYTES) return { name, state: 'ok', detail };
+  return { name, state: 'warning', detail, fix: 'use one slot and a small --batch' };
+}
+
+/** The first number like 1.2 or 1.2.3 that the program prints about itself. */
+async function versionOf(program: string, { searchPath }: Config): Promise<string | undefined> {
+  // ffmpeg knows only the form with one dash.
+  const flag = program === 'ffmpeg' ? '-version' : '--version';
+  for (const folder of searchPath) {
+    const answer = await run(path.join(folder, program), [flag], { timeout: 10_000 }).catch(
+      () => undefined,
+    );
+    if (answer !== undefined) return /\d+(\.\d+)+/.exec(answer.stdout)?.[0] ?? 'of unknown version';
+  }
+  return undefined;
+}
+
+function isAtLeast(version: string, [major, minor]: readonly [number, number]): boolean {
+  const [foundMajor = 0, foundMinor = 0] = version.split('.').map(Number);
+  return foundMajor > major || (foundMajor === major && foundMinor >= minor);
+}
+
+async function nearestExisting(folder: string): Promise<string> {
+  for (let candidate = path.resolve(folder); ; candidate = path.dirname(candidate)) {
+    const exists = await access(candidate).then(
+      () => true,
+      () => false,
+    );
+    if (exists || path.dirname(candidate) === candidate) return candidate;
+  }
+}
+
+/** The command of this machine's package manager. */
+function install(aptName: string, brewName: string | undefined): { fix: string } {
+  if (process.platform === 'darwin')
+    return { fix: brewName === undefined ? 'xcode-select --install' : `brew install ${brewName}` };
+  const sudo = process.getuid?.() === 0 ? '' : 'sudo ';
+  return { fix: `${sudo}apt-get install -y ${aptName}` };
+}
