@@ -11,6 +11,8 @@ export interface CliContext {
   /** Everything else. */
   readonly stderr: Output;
   readonly config: Config;
+  /** For npm, whose settings decide where models are downloaded from. */
+  readonly environment: Readonly<Record<string, string | undefined>>;
   /** Calls `handler` at each Ctrl-C or request to end; returns what removes it. */
   onInterrupt(handler: () => void): () => void;
   /** Ends the process without waiting for anything. */

@@ -97,3 +97,8 @@ export function readConfig(environment: Environment = process.env): Config {
     logLevel: readLogLevel(environment.WAVEPOOL_LOG_LEVEL),
   };
 }
+
+/** The whole environment, for programs that read their own settings from it, such as npm. */
+export function processEnvironment(): Readonly<Record<string, string | undefined>> {
+  return process.env;
+}

@@ -1,0 +1,94 @@
+/** The models folder as commands use it: what is missing is pulled, with its progress on the terminal. */
+import type { Config } from '../core/config.ts';
+import type { InstalledModel, PullProgress } from '../models/model-store.ts';
+import { ModelStore } from '../models/model-store.ts';
+import type { CliContext } from './context.ts';
+import { printLine } from './context.ts';
+import { formatBytes } from './quantities.ts';
+
+/** Finds the speech in every input. */
+export const DETECTOR_MODEL = 'silero-vad';
+
+export function openModels(config: Config, context: CliContext): ModelStore {
+  return new ModelStore({ directory: config.modelsDir, environment: context.environment });
+}
+
+export interface PullViewOptions {
+  readonly quiet: boolean;
+  readonly signal?: AbortSignal;
+}
+
+/** @throws {WavepoolError} MODEL_UNKNOWN, MODEL_DOWNLOAD_FAILED, MODEL_FILE_INVALID, CANCELLED */
+export async function pullModel(
+  store: ModelStore,
+  id: string,
+  context: CliContext,
+  { quiet, signal }: PullViewOptions,
+): Promise<InstalledModel> {
+  const view = new PullView(context, quiet);
+  try {
+    return await store.pull(id, {
+      onProgress: (progress) => view.show(progress),
+      ...(signal === undefined ? {} : { signal }),
+    });
+  } finally {
+    view.close();
+  }
+}
+
+/** One line that is rewritten on a terminal; one line per phase elsewhere. */
+class PullView {
+  readonly #context: CliContext;
+  readonly #quiet: boolean;
+  #phase: PullProgress['phase'] | undefined;
+  #lineIsOpen = false;
+  #lastPercent = -1;
+
+  constructor(context: CliContext, quiet: boolean) {
+    this.#context = context;
+    this.#quiet = quiet;
+  }
+
+  show(progress: PullProgress): void {
+    if (this.#quiet) return;
+    const percent = Math.floor((100 * progress.receivedBytes) / Math.max(1, progress.totalBytes));
+    const changed = progress.phase !== this.#phase;
+    if (!changed && (!this.#isLive() || percent === this.#lastPercent)) return;
+    this.#phase = progress.phase;
+    this.#lastPercent = percent;
+    const line = describePull(progress, this.#isLive() ? percent : undefined);
+    if (!this.#isLive()) {
+      printLine(this.#context.stderr, line);
+      return;
+    }
+    this.#context.stderr.write(`\r\u001b[K${line}`);
+    this.#lineIsOpen = true;
+  }
+
+  close(): void {
+    if (this.#lineIsOpen) this.#context.stderr.write('\n');
+    this.#lineIsOpen = false;
+  }
+
+  #isLive(): boolean {
+    return this.#context.stderr.isTTY === true;
+  }
+}
+
+function describePull(progress: PullProgress, percent: number | undefined): string {
+  const { id, phase, totalBytes } = progress;
+  switch (phase) {
+    case 'waiting':
+      return `${id}: another process is pulling it, waiting`;
+    case 'downloading':
+      return `${id}: downloading ${formatBytes(totalBytes)}${percent === undefined ? '' : `, ${percent} %`}`;
+    case 'converting':
+      return `${id}: verifying and converting`;
+    case 'installed':
+      return `${id}: installed`;
+    default: {
+      const unknown: never = phase;
+      return `${id}: ${String(unknown)}`;
+    }
+  }
+}
