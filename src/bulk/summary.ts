@@ -10,6 +10,8 @@ export interface InputFailure {
 /** What a run tells while it goes on. Paths are absolute. */
 export type RunEvent =
   | { readonly type: 'found'; readonly path: string }
+  /** How many inputs there are, told once they have been counted ahead. */
+  | { readonly type: 'counted'; readonly inputs: number }
   /** Every input has been found. */
   | { readonly type: 'scanned' }
   /** Not audio, by extension or content. */
@@ -52,8 +54,10 @@ export interface RunSummary {
 }
 
 export interface RunProgress {
-  readonly found: number;
-  readonly scanned: boolean;
+  /** Inputs that are known of. */
+  readonly total: number;
+  /** No more inputs will be found. */
+  readonly complete: boolean;
   /** Inputs that need nothing more: done, finished before, or failed. */
   readonly settled: number;
   readonly failed: number;
@@ -68,6 +72,7 @@ export class RunTally {
   readonly #problems: InputFailure[] = [];
   readonly #running = new Map<string, number>();
   #found = 0;
+  #counted: number | undefined;
   #scanned = false;
   #done = 0;
   #finished = 0;
@@ -85,6 +90,9 @@ export class RunTally {
     switch (event.type) {
       case 'found':
         this.#found += 1;
+        return;
+      case 'counted':
+        this.#counted = event.inputs;
         return;
       case 'scanned':
         this.#scanned = true;
@@ -123,8 +131,8 @@ export class RunTally {
   progress(): RunProgress {
     const running = [...this.#running.values()].reduce((sum, seconds) => sum + seconds, 0);
     return {
-      found: this.#found,
-      scanned: this.#scanned,
+      total: Math.max(this.#found, this.#counted ?? 0),
+      complete: this.#scanned || this.#counted !== undefined,
       settled: this.#done + this.#finished + this.#failed.length,
       failed: this.#failed.length,
       audioSeconds: this.#audioSeconds + running,

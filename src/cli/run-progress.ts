@@ -9,8 +9,12 @@ const BAR_CHARACTERS = 24;
 const BAR_FRAMES_PER_SECOND = 5;
 const LINE_EVERY_MS = 30_000;
 
+const CLEAR_LINE = '\r\u001b[K';
+
 export interface ProgressView {
   update(progress: RunProgress): void;
+  /** Lets `write` print something without the bar in its way. */
+  aside(write: () => void): void;
   /** Leaves the terminal clean; idempotent. */
   close(): void;
 }
@@ -24,28 +28,34 @@ export function showProgress(
 }
 
 /** Shows nothing. */
-export const NO_PROGRESS: ProgressView = { update: () => undefined, close: () => undefined };
+export const NO_PROGRESS: ProgressView = {
+  update: () => undefined,
+  aside: (write) => write(),
+  close: () => undefined,
+};
 
 /** `12/40+ files · 1.5 h audio · 38.0 × real time · ETA 2 min 10 s · 1 failed`; `+` while inputs are still being found. */
 export function describeProgress(progress: RunProgress, elapsedSeconds: number): string {
-  const { found, scanned, settled, failed, audioSeconds } = progress;
+  const { total, complete, settled, failed, audioSeconds } = progress;
   const parts = [
-    `${settled}/${found}${scanned ? '' : '+'} files`,
+    `${settled}/${total}${complete ? '' : '+'} files`,
     `${(audioSeconds / 3600).toFixed(2)} h audio`,
     formatSpeed(elapsedSeconds > 0 ? audioSeconds / elapsedSeconds : 0),
   ];
-  if (scanned && settled > 0 && settled < found)
-    parts.push(`ETA ${formatDuration((elapsedSeconds * (found - settled)) / settled)}`);
+  if (complete && settled > 0 && settled < total)
+    parts.push(`ETA ${formatDuration((elapsedSeconds * (total - settled)) / settled)}`);
   if (failed > 0) parts.push(`${failed} failed`);
   return parts.join(' · ');
 }
 
 class ProgressBar implements ProgressView {
+  readonly #output: Output;
   readonly #bar: SingleBar;
   readonly #now: () => number;
   readonly #startedAt: number;
 
   constructor(output: Output, now: () => number) {
+    this.#output = output;
     this.#now = now;
     this.#startedAt = now();
     this.#bar = new SingleBar({
@@ -66,9 +76,15 @@ class ProgressBar implements ProgressView {
   }
 
   update(progress: RunProgress): void {
-    this.#bar.setTotal(progress.found);
+    this.#bar.setTotal(progress.total);
     const elapsedSeconds = (this.#now() - this.#startedAt) / 1000;
     this.#bar.update(progress.settled, { text: describeProgress(progress, elapsedSeconds) });
+  }
+
+  /** The bar's next frame draws it again, below. */
+  aside(write: () => void): void {
+    if (this.#bar.isActive) this.#output.write(CLEAR_LINE);
+    write();
   }
 
   close(): void {
@@ -94,6 +110,10 @@ class ProgressLines implements ProgressView {
     if (now - this.#lastLineAt < LINE_EVERY_MS) return;
     this.#lastLineAt = now;
     printLine(this.#output, describeProgress(progress, (now - this.#startedAt) / 1000));
+  }
+
+  aside(write: () => void): void {
+    write();
   }
 
   close(): void {

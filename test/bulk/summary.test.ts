@@ -40,15 +40,22 @@ test('progress counts the audio of running inputs until they end', () => {
   tally.add({ type: 'found', path: '/b' });
   tally.add({ type: 'progress', path: '/a', processedSeconds: 4 });
   tally.add({ type: 'progress', path: '/b', processedSeconds: 2 });
-  expect(tally.progress()).toMatchObject({ settled: 0, audioSeconds: 6, scanned: false });
+  expect(tally.progress()).toMatchObject({ settled: 0, audioSeconds: 6, complete: false });
   tally.add({ type: 'done', path: '/a', audioSeconds: 10, noSpeech: false, rendered: false });
   tally.add({ type: 'failed', known: false, ...failure('/b') });
   tally.add({ type: 'scanned' });
   expect(tally.progress()).toEqual({
-    found: 2,
-    scanned: true,
+    total: 2,
+    complete: true,
     settled: 2,
     failed: 1,
     audioSeconds: 10,
   });
+});
+
+test('the number of inputs is known as soon as they are counted ahead', () => {
+  const tally = new RunTally(() => 0);
+  tally.add({ type: 'found', path: '/a' });
+  tally.add({ type: 'counted', inputs: 9 });
+  expect(tally.progress()).toMatchObject({ total: 9, complete: true });
 });

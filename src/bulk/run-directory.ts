@@ -1,0 +1,343 @@
+/**
+ * Transcribes files and directories into an output directory: every input once, however often the run is stopped and
+ * started again.
+ *
+ *   scan ──▶ plan ──▶ finished, or failed for good: told again, nothing done
+ *                ├──▶ render: a wanted format is written from the stored transcript
+ *                └──▶ job ──▶ completed: formats are written, then the manifest's line
+ *                         └─▶ failed: the manifest's line
+ *
+ * At most `maxInFlight` jobs are under way, so memory does not grow with the directory. Another pass over the tree counts
+ * ahead, for the progress bar.
+ */
+import { createHash } from 'node:crypto';
+import path from 'node:path';
+import { toWavepoolError } from '../core/errors.ts';
+import type { NewJob } from '../core/job.ts';
+import type { DoneRecord, OutputFile } from '../core/run-manifest.ts';
+import type { Transcript } from '../core/transcript.ts';
+import type { TranscriptFormat } from '../core/transcript-formats.ts';
+import { renderTranscript } from '../core/transcript-formats.ts';
+import type { AudioQueue } from '../queue/audio-queue.ts';
+import type { ResultStore } from '../storage/result-store.ts';
+import { ConcurrencyGate } from './concurrency-gate.ts';
+import type { InputPlan, RunInput } from './input-plan.ts';
+import { contentHash, outputPath, planInput } from './input-plan.ts';
+import { OutputFolder } from './output-folder.ts';
+import type { JobResult } from './run-job.ts';
+import { readTranscript, runJob } from './run-job.ts';
+import type { ScannedInput, ScanRoots } from './scan.ts';
+import { scanInputs } from './scan.ts';
+import type { RunEvent, RunSummary } from './summary.ts';
+import { RunTally } from './summary.ts';
+
+export interface RunDirectoryOptions {
+  /** From `resolveRoots`. */
+  readonly roots: ScanRoots;
+  /** The output directory. */
+  readonly out: string;
+  /** Files to write for each input; may be empty when `onTranscript` is given. */
+  readonly formats: readonly TranscriptFormat[];
+  readonly results: ResultStore;
+  /** Called when the first job is to be added: a run with nothing to do needs no queue and no worker. */
+  readonly openQueue: () => Promise<AudioQueue>;
+  readonly model: string;
+  /** Identity of the weights: other weights make every input new. */
+  readonly checkpoint: string;
+  /** Of every job. */
+  readonly job?: Pick<NewJob, 'task' | 'options' | 'clocks' | 'priority' | 'attempts' | 'tenant'>;
+  /** Most jobs added and not yet ended. */
+  readonly maxInFlight: number;
+  readonly onEvent?: (event: RunEvent, tally: RunTally) => void;
+  /** Told every transcript, those of inputs finished before included. */
+  readonly onTranscript?: (filePath: string, transcript: Transcript) => void;
+  /** Stops the run: no more jobs are added, those in the queue stay there for the next run. */
+  readonly signal?: AbortSignal;
+  /** Called once after `signal`; resolves when running jobs have ended or been given up. Their results are still taken. */
+  readonly finishRunning?: () => Promise<void>;
+}
+
+/**
+ * @throws {WavepoolError} OUTPUT_BUSY, STORAGE_FULL, whatever `openQueue` throws, REDIS_UNAVAILABLE. Failures of single
+ *   inputs are in the summary.
+ */
+export async function runDirectory(options: RunDirectoryOptions): Promise<RunSummary> {
+  const output = await OutputFolder.open(options.out);
+  try {
+    return await new DirectoryRun(options, output).run();
+  } finally {
+    await output.close();
+  }
+}
+
+class DirectoryRun {
+  readonly #options: RunDirectoryOptions;
+  readonly #output: OutputFolder;
+  readonly #optionsKey: string;
+  readonly #tally = new RunTally();
+  readonly #gate: ConcurrencyGate;
+  /** Ends the scan. */
+  readonly #halt = new AbortController();
+  /** Ends the waits for jobs. */
+  readonly #leave = new AbortController();
+  /** Inputs by the id of their job, for its progress. */
+  readonly #inputs = new Map<string, string>();
+  #queue: Promise<AudioQueue> | undefined;
+  #visitedAll = false;
+  /** Inputs given up for now. */
+  #left = 0;
+  #failure: Error | undefined;
+
+  constructor(options: RunDirectoryOptions, output: OutputFolder) {
+    this.#options = options;
+    this.#output = output;
+    this.#gate = new ConcurrencyGate(options.maxInFlight);
+    this.#optionsKey = optionsKeyOf(options);
+  }
+
+  async run(): Promise<RunSummary> {
+    const { signal } = this.#options;
+    const stop = (): void => this.#stop();
+    signal?.addEventListener('abort', stop);
+    if (signal?.aborted === true) stop();
+    const counting = this.#count();
+    try {
+      await this.#visitAll();
+      if (this.#halt.signal.aborted) await this.#giveUp();
+      await this.#gate.idle();
+    } finally {
+      signal?.removeEventListener('abort', stop);
+      this.#halt.abort();
+      await counting;
+    }
+    if (this.#failure !== undefined) throw this.#failure;
+    return this.#tally.summary(!this.#visitedAll || this.#left > 0);
+  }
+
+  /** Returns early when the run is stopped. */
+  async #visitAll(): Promise<void> {
+    try {
+      for await (const entry of this.#scan()) {
+        if (entry.kind === 'input') await this.#visit(entry);
+        else if (entry.kind === 'skipped') this.#tell({ type: 'skipped', path: entry.path });
+        else this.#tell({ ...entry, type: 'problem' });
+      }
+      this.#visitedAll = true;
+      this.#tell({ type: 'scanned' });
+      await this.#gate.quiet();
+    } catch (error) {
+      if (!this.#halt.signal.aborted) this.#break(error);
+    }
+  }
+
+  async #visit(scanned: ScannedInput): Promise<void> {
+    const manifestPath = path.relative(this.#output.path, scanned.path);
+    const input: RunInput = { ...scanned, manifestPath };
+    this.#tell({ type: 'found', path: input.path });
+    const { formats } = this.#options;
+    const context = { output: this.#output, formats, optionsKey: this.#optionsKey };
+    const plan = await planInput(input, context);
+    if (await this.#settleWithoutWork(input, plan)) return;
+    if (await this.#gate.room()) this.#gate.start(() => this.#work(input));
+    else this.#left += 1;
+  }
+
+  /** True when the plan needs no job. */
+  async #settleWithoutWork(input: RunInput, plan: InputPlan): Promise<boolean> {
+    if (plan.kind === 'work') return false;
+    if (plan.kind === 'report') {
+      const { code, message } = plan.record;
+      this.#tell({ type: 'failed', path: input.path, code, message, known: true });
+      return true;
+    }
+    const { record } = plan;
+    if (plan.kind === 'finished' && this.#options.onTranscript === undefined) {
+      this.#tell({ type: 'finished', path: input.path });
+      return true;
+    }
+    const transcript = await readTranscript(record.resultKey, this.#options.results);
+    if (transcript === undefined) return false;
+    if (plan.kind === 'render') await this.#deliver(input, record, transcript, true);
+    else {
+      this.#options.onTranscript?.(input.path, transcript);
+      this.#tell({ type: 'finished', path: input.path });
+    }
+    return true;
+  }
+
+  async #work(input: RunInput): Promise<void> {
+    try {
+      const queue = await this.#openQueue();
+      let hash: Promise<string | undefined> | undefined;
+      let jobId = '';
+      const result = await runJob(input, {
+        queue,
+        results: this.#options.results,
+        runId: this.#output.runId,
+        optionsKey: this.#optionsKey,
+        job: this.#options.job ?? {},
+        signal: this.#leave.signal,
+        onSubmitted: (id) => {
+          this.#inputs.delete(jobId);
+          jobId = id;
+          this.#inputs.set(id, input.path);
+          this.#tell({ type: 'submitted', path: input.path });
+          hash ??= contentHash(input);
+        },
+      });
+      this.#inputs.delete(jobId);
+      await this.#conclude(input, result, await hash);
+    } catch (error) {
+      this.#break(error);
+    }
+  }
+
+  async #conclude(input: RunInput, result: JobResult, hash: string | undefined): Promise<void> {
+    if (result.kind === 'left') {
+      this.#left += 1;
+      return;
+    }
+    const { manifestPath, bytes, mtimeMs } = input;
+    const identity = {
+      path: manifestPath,
+      bytes,
+      mtimeMs,
+      ...(hash === undefined ? {} : { hash }),
+      optionsKey: this.#optionsKey,
+      jobId: result.jobId,
+    };
+    if (result.kind === 'failed') {
+      const { code, message } = result;
+      await this.#output.manifest.append({ state: 'failed', ...identity, code, message });
+      this.#tell({ type: 'failed', path: input.path, code, message, known: false });
+      return;
+    }
+    const { resultKey, durationSeconds: audioSeconds, noSpeech } = result.outcome;
+    const record: DoneRecord = {
+      state: 'done',
+      ...identity,
+      resultKey,
+      audioSeconds,
+      noSpeech,
+      outputs: [],
+    };
+    await this.#deliver(input, record, result.transcript, false);
+  }
+
+  /** Writes what is wanted of a transcript, then its line in the manifest. */
+  async #deliver(
+    input: RunInput,
+    record: DoneRecord,
+    transcript: Transcript,
+    rendered: boolean,
+  ): Promise<void> {
+    let outputs: OutputFile[];
+    try {
+      outputs = await this.#writeOutputs(input, transcript);
+    } catch (error) {
+      await this.#failDelivery(input, record, error);
+      return;
+    }
+    const { manifest } = this.#output;
+    const others = record.outputs.filter(
+      (old) =>
+        manifest.owns(record.path, old.path) &&
+        outputs.every(({ path: name }) => name !== old.path),
+    );
+    await manifest.append({ ...record, outputs: [...others, ...outputs] });
+    this.#options.onTranscript?.(input.path, transcript);
+    const { audioSeconds, noSpeech } = record;
+    this.#tell({ type: 'done', path: input.path, audioSeconds, noSpeech, rendered });
+  }
+
+  async #writeOutputs(input: RunInput, transcript: Transcript): Promise<OutputFile[]> {
+    const outputs: OutputFile[] = [];
+    for (const format of this.#options.formats) {
+      const target = outputPath(input, format);
+      const bytes = await this.#output.write(target, renderTranscript(transcript, format));
+      outputs.push({ format, path: target, bytes });
+    }
+    return outputs;
+  }
+
+  /** The transcript is safe in the result store: the next run writes it. */
+  async #failDelivery(input: RunInput, record: DoneRecord, error: unknown): Promise<void> {
+    const { code, message } = toWavepoolError(error);
+    const { path: manifestPath, bytes, mtimeMs, hash, optionsKey, jobId } = record;
+    await this.#output.manifest.append({
+      state: 'failed',
+      path: manifestPath,
+      bytes,
+      mtimeMs,
+      ...(hash === undefined ? {} : { hash }),
+      optionsKey,
+      jobId,
+      code,
+      message,
+    });
+    this.#tell({ type: 'failed', path: input.path, code, message, known: false });
+  }
+
+  /** After a stop: what runs may end, what waits stays in the queue. */
+  async #giveUp(): Promise<void> {
+    try {
+      await this.#options.finishRunning?.();
+    } catch (error) {
+      this.#break(error);
+    }
+    this.#leave.abort();
+  }
+
+  #stop(): void {
+    this.#halt.abort();
+    this.#gate.close();
+  }
+
+  /** An error of the whole run, not of one input. */
+  #break(error: unknown): void {
+    this.#failure ??= error instanceof Error ? error : toWavepoolError(error);
+    this.#stop();
+    this.#leave.abort();
+  }
+
+  #openQueue(): Promise<AudioQueue> {
+    this.#queue ??= this.#options.openQueue().then((queue) => {
+      queue.on('progress', ({ id, progress }) => {
+        const input = this.#inputs.get(id);
+        if (input === undefined) return;
+        const { processedSeconds } = progress;
+        this.#tell({ type: 'progress', path: input, processedSeconds });
+      });
+      return queue;
+    });
+    return this.#queue;
+  }
+
+  /** Runs ahead of the jobs, so that the number of inputs is known early. */
+  async #count(): Promise<void> {
+    let inputs = 0;
+    try {
+      for await (const entry of this.#scan()) if (entry.kind === 'input') inputs += 1;
+      this.#tell({ type: 'counted', inputs });
+    } catch (error) {
+      if (!this.#halt.signal.aborted) this.#break(error);
+    }
+  }
+
+  #scan() {
+    const { roots, out } = this.#options;
+    return scanInputs(roots, { out, signal: this.#halt.signal });
+  }
+
+  #tell(event: RunEvent): void {
+    this.#tally.add(event);
+    this.#options.onEvent?.(event, this.#tally);
+  }
+}
+
+/** Inputs finished under another key are not finished under this one. */
+function optionsKeyOf({ model, checkpoint, job }: RunDirectoryOptions): string {
+  const { task = 'transcribe', options = {} } = job ?? {};
+  const identity = JSON.stringify([model, checkpoint, task, Object.entries(options).toSorted()]);
+  return createHash('sha256').update(identity).digest('hex').slice(0, 32);
+}

@@ -1,0 +1,132 @@
+/** One input's job: added or found again, waited for, its transcript read. */
+import { createHash } from 'node:crypto';
+import type { ErrorCode } from '../core/errors.ts';
+import { toWavepoolError, WavepoolError } from '../core/errors.ts';
+import type { JobOutcome, NewJob } from '../core/job.ts';
+import type { Transcript } from '../core/transcript.ts';
+import type { AudioQueue } from '../queue/audio-queue.ts';
+import type { JobView } from '../queue/job-view.ts';
+import type { ResultStore } from '../storage/result-store.ts';
+import type { RunInput } from './input-plan.ts';
+import { isPermanentFailure } from './input-plan.ts';
+
+export type JobResult =
+  | {
+      readonly kind: 'done';
+      readonly jobId: string;
+      readonly outcome: JobOutcome;
+      readonly transcript: Transcript;
+    }
+  | {
+      readonly kind: 'failed';
+      readonly jobId: string;
+      readonly code: ErrorCode;
+      readonly message: string;
+    }
+  /** The run was stopped before the job ended; the job stays in the queue. */
+  | { readonly kind: 'left'; readonly jobId: string };
+
+export interface RunJobContext {
+  readonly queue: AudioQueue;
+  readonly results: ResultStore;
+  readonly runId: string;
+  /** Model, weights and options. */
+  readonly optionsKey: string;
+  readonly job: Omit<NewJob, 'id' | 'input' | 'runId'>;
+  /** Ends the wait. */
+  readonly signal: AbortSignal;
+  /** Told the id under which the input waits. */
+  readonly onSubmitted: (jobId: string) => void;
+}
+
+/**
+ * Runs the input's job. An earlier run may have left it waiting, running or ended; then it is not run twice, but one that
+ * failed for a reason that may have gone is retried.
+ *
+ * The id follows from the run and the input. A job whose stored transcript has vanished keeps its id in the queue, so the
+ * input then moves on to the next id.
+ */
+export async function runJob(input: RunInput, context: RunJobContext): Promise<JobResult> {
+  for (let generation = 0; ; generation += 1) {
+    const jobId = jobIdOf(input, generation, context);
+    const known = await submit(jobId, input, context);
+    context.onSubmitted(jobId);
+    const end = await endOf(jobId, known, context);
+    if (end.kind !== 'completed') return end;
+    const transcript = await readTranscript(end.outcome.resultKey, context.results);
+    if (transcript !== undefined) return { kind: 'done', jobId, outcome: end.outcome, transcript };
+    if (known?.state !== 'completed')
+      return failed(jobId, new WavepoolError('RESULT_NOT_FOUND', end.outcome.resultKey));
+  }
+}
+
+/** Undefined when there is no such transcript any more, or it is damaged: it is made again. */
+export async function readTranscript(
+  resultKey: string,
+  results: ResultStore,
+): Promise<Transcript | undefined> {
+  try {
+    return await results.read(resultKey);
+  } catch (error) {
+    if (error instanceof WavepoolError) return undefined;
+    throw error;
+  }
+}
+
+/** What the queue knew about the job before; undefined for a new one. */
+async function submit(
+  jobId: string,
+  input: RunInput,
+  { queue, job, runId }: RunJobContext,
+): Promise<JobView | undefined> {
+  const known = await queue.get(jobId);
+  if (known === undefined) {
+    await queue.add({ ...job, id: jobId, runId, input: { kind: 'path', path: input.path } });
+    return undefined;
+  }
+  const ended = known.state === 'failed' || known.state === 'cancelled';
+  if (!ended || known.failure === undefined || isPermanentFailure(known.failure.code)) return known;
+  return (await queue.retry(jobId)) ? undefined : known;
+}
+
+type End =
+  | { readonly kind: 'completed'; readonly outcome: JobOutcome }
+  | Exclude<JobResult, { kind: 'done' }>;
+
+async function endOf(
+  jobId: string,
+  known: JobView | undefined,
+  { queue, signal }: RunJobContext,
+): Promise<End> {
+  if (known?.outcome !== undefined) return { kind: 'completed', outcome: known.outcome };
+  try {
+    return { kind: 'completed', outcome: await queue.waitFor(jobId, signal) };
+  } catch (error) {
+    // The job's failure and an error of the queue itself look alike: the job tells which.
+    const view = await queue.get(jobId);
+    if (view?.outcome !== undefined) return { kind: 'completed', outcome: view.outcome };
+    if (view?.failure !== undefined)
+      return { kind: 'failed', jobId, ...codeAndMessage(view.failure) };
+    if (signal.aborted) return { kind: 'left', jobId };
+    if (view === undefined) return failed(jobId, toWavepoolError(error));
+    throw error;
+  }
+}
+
+function codeAndMessage({ code, message }: { code: ErrorCode; message: string }) {
+  return { code, message };
+}
+
+function failed(jobId: string, error: WavepoolError): JobResult & { kind: 'failed' } {
+  return { kind: 'failed', jobId, code: error.code, message: error.message };
+}
+
+function jobIdOf(
+  input: RunInput,
+  generation: number,
+  { runId, optionsKey }: RunJobContext,
+): string {
+  const { manifestPath, bytes, mtimeMs } = input;
+  const identity = JSON.stringify([runId, manifestPath, bytes, mtimeMs, optionsKey, generation]);
+  return `run-${createHash('sha256').update(identity).digest('hex').slice(0, 40)}`;
+}
