@@ -6,6 +6,7 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 import type { Config } from '../core/config.ts';
 import { toWavepoolError } from '../core/errors.ts';
+import { missingCpuFeatures } from '../engine/binding.ts';
 import { findRedisServer } from '../queue/redis-binary.ts';
 import { formatBytes } from './quantities.ts';
 
@@ -13,8 +14,6 @@ const run = promisify(execFile);
 
 const OLDEST_NODE = [20, 19] as const;
 const OLDEST_CMAKE = [3, 21] as const;
-/** What the portable x86-64-v3 build of the addon uses. */
-const CPU_FEATURES = ['avx2', 'bmi2', 'f16c', 'fma'] as const;
 const LOW_DISK_BYTES = 1024 ** 3;
 const LOW_MEMORY_BYTES = 1024 ** 3;
 
@@ -104,13 +103,10 @@ async function checkProgram(
 async function checkCpu(): Promise<Check> {
   const name = 'cpu';
   if (process.arch !== 'x64') return { name, state: 'ok', detail: process.arch };
-  const info = await readFile('/proc/cpuinfo', 'utf8').catch(() => undefined);
-  const flags = new Set(/^flags\s*:\s*(.*)$/m.exec(info ?? '')?.[1]?.split(' '));
-  if (flags.size === 0) return { name, state: 'ok', detail: 'x64, features not listed here' };
-  const lacking = CPU_FEATURES.filter((feature) => !flags.has(feature));
-  if (lacking.length === 0) return { name, state: 'ok', detail: `x64, ${CPU_FEATURES.join(' ')}` };
-  const detail = `x64 without ${lacking.join(', ')}: slower, and only an addon built here runs`;
-  return { name, state: 'warning', detail, fix: 'npm run build:native' };
+  const lacking = missingCpuFeatures(await readFile('/proc/cpuinfo', 'utf8').catch(() => ''));
+  if (lacking.length === 0) return { name, state: 'ok', detail: 'x64' };
+  const fix = 'use a machine with an x86-64-v3 processor (2013 or newer)';
+  return { name, state: 'missing', detail: `x64 without ${lacking.join(', ')}`, fix };
 }
 
 async function checkRedis(config: Config): Promise<Check> {
