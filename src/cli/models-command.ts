@@ -5,7 +5,7 @@ import type { ListedModel } from '../models/model-store.ts';
 import type { CliContext } from './context.ts';
 import { printLine } from './context.ts';
 import { EXIT } from './exit-codes.ts';
-import { watchInterrupts } from './interrupts.ts';
+import { isInterruption, watchInterrupts } from './interrupts.ts';
 import { openModels, pullModel } from './model-access.ts';
 import { placesOf } from './options.ts';
 import { formatBytes } from './quantities.ts';
@@ -54,7 +54,9 @@ function addPull(models: Command, context: CliContext): void {
     .action(async (ids: string[], options: ModelsOptions) => {
       const store = openModels(placesOf(context.config, options), context);
       const quiet = options.quiet === true || options.json === true;
-      using watch = watchInterrupts(context, 'stopping; press again to stop now');
+      using watch = watchInterrupts(context, {
+        onFirst: () => printLine(context.stderr, 'stopping; press again to stop now'),
+      });
       const pulled: { id: string; path: string; bytes: number }[] = [];
       try {
         for (const id of ids) {
@@ -66,7 +68,7 @@ function addPull(models: Command, context: CliContext): void {
           if (!quiet) printLine(context.stderr, `${id}: ${path}`);
         }
       } catch (error) {
-        if (!watch.signal.aborted) throw error;
+        if (!isInterruption(error, watch)) throw error;
         context.exitCode = EXIT.interrupted;
         return;
       }

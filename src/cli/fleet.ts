@@ -1,0 +1,138 @@
+/** Redis, the queue of a model, and the supervised worker processes that serve it: what `run` and `worker` stand on. */
+import path from 'node:path';
+import type { Config, LogLevel } from '../core/config.ts';
+import { createLogger } from '../core/logger.ts';
+import { WorkerSettings } from '../core/worker-settings.ts';
+import type { InstalledModel } from '../models/model-store.ts';
+import { AudioQueue } from '../queue/audio-queue.ts';
+import type { RedisAddress } from '../queue/connection.ts';
+import { EmbeddedRedis } from '../queue/embedded-redis.ts';
+import type { WorkerCrash } from '../worker/supervisor.ts';
+import { Supervisor } from '../worker/supervisor.ts';
+import type { Capacity } from './options.ts';
+
+export interface FleetOptions {
+  readonly config: Config;
+  readonly capacity: Capacity;
+  readonly model: InstalledModel;
+  /** Finds the speech. */
+  readonly detector: InstalledModel;
+  readonly logLevel: LogLevel;
+  /** Ends the wait for a private Redis that does not come up. */
+  readonly signal?: AbortSignal;
+  readonly onCrash?: (crash: WorkerCrash) => void;
+}
+
+/** Where the transcripts of a data directory are. */
+export function resultsFolder(config: Config): string {
+  return path.join(config.dataDir, 'results');
+}
+
+export class Fleet implements AsyncDisposable {
+  readonly queue: AudioQueue;
+  readonly address: RedisAddress;
+  readonly #supervisor: Supervisor;
+  readonly #embedded: EmbeddedRedis | undefined;
+  #closed: Promise<void> | undefined;
+
+  private constructor(
+    queue: AudioQueue,
+    address: RedisAddress,
+    supervisor: Supervisor,
+    embedded: EmbeddedRedis | undefined,
+  ) {
+    this.queue = queue;
+    this.address = address;
+    this.#supervisor = supervisor;
+    this.#embedded = embedded;
+  }
+
+  /**
+   * Resolves when every worker takes jobs.
+   * @throws {WavepoolError} REDIS_MISSING, REDIS_UNAVAILABLE, REDIS_UNSUITABLE, or why a worker could not start
+   */
+  static async start(options: FleetOptions): Promise<Fleet> {
+    const { config } = options;
+    const embedded =
+      config.redisUrl === undefined
+        ? await EmbeddedRedis.acquire({ ...config, signal: options.signal })
+        : undefined;
+    const address = embedded?.address ?? { kind: 'url', url: config.redisUrl ?? '' };
+    try {
+      const queue = await AudioQueue.open({
+        address,
+        model: options.model.entry.id,
+        whenDisconnected: 'wait',
+      });
+      const fleet = new Fleet(queue, address, superviseWorkers(options, address, queue), embedded);
+      await fleet.#startWorkers();
+      return fleet;
+    } catch (error) {
+      await embedded?.release();
+      throw error;
+    }
+  }
+
+  /** Workers take no more jobs; resolves when those they hold have ended or the time is up. */
+  drain(deadlineMs: number): Promise<void> {
+    return this.#supervisor.close({ deadlineMs });
+  }
+
+  /** Ends everything now; jobs that run go back to the queue. */
+  async kill(): Promise<void> {
+    await this.#supervisor.kill();
+    await this.close();
+  }
+
+  /** Idempotent. */
+  close(): Promise<void> {
+    this.#closed ??= this.#close();
+    return this.#closed;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  async #startWorkers(): Promise<void> {
+    try {
+      await this.#supervisor.start();
+    } catch (error) {
+      await this.queue.close();
+      throw error;
+    }
+  }
+
+  async #close(): Promise<void> {
+    await this.#supervisor.close({ deadlineMs: 0 });
+    await this.queue.close();
+    await this.#embedded?.release();
+  }
+}
+
+function superviseWorkers(
+  options: FleetOptions,
+  address: RedisAddress,
+  queue: AudioQueue,
+): Supervisor {
+  const { config, capacity, model, detector, logLevel, onCrash } = options;
+  const { slots, unvalidatedSlots, batch, threads, workers } = capacity;
+  const settings = WorkerSettings.parse({
+    redis: address,
+    resultsDir: resultsFolder(config),
+    models: [{ id: model.entry.id, path: model.path, slots, unvalidatedSlots, batch, threads }],
+    detector: { id: detector.entry.id, path: detector.path },
+    addonPath: config.addonPath,
+    logLevel,
+  });
+  const supervisor = new Supervisor({
+    settings,
+    workers,
+    logger: createLogger(logLevel, 'supervisor'),
+    handBack: async (held) => {
+      await queue.handBack(held.get(queue.name) ?? []);
+    },
+  });
+  if (onCrash !== undefined) supervisor.on('crash', onCrash);
+  return supervisor;
+}

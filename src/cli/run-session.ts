@@ -1,0 +1,179 @@
+/** One `wavepool run`: model, workers, inputs, and what the person at the terminal sees of it. */
+import { createHash } from 'node:crypto';
+import path from 'node:path';
+import { runDirectory } from '../bulk/run-directory.ts';
+import type { ScanRoots } from '../bulk/scan.ts';
+import type { RunSummary } from '../bulk/summary.ts';
+import type { Config, LogLevel } from '../core/config.ts';
+import type { Transcript } from '../core/transcript.ts';
+import type { TranscriptFormat } from '../core/transcript-formats.ts';
+import { renderTranscript } from '../core/transcript-formats.ts';
+import type { InstalledModel } from '../models/model-store.ts';
+import { LocalResultStore } from '../storage/local-result-store.ts';
+import type { WorkerCrash } from '../worker/supervisor.ts';
+import type { CliContext } from './context.ts';
+import { printLine } from './context.ts';
+import type { ExitCode } from './exit-codes.ts';
+import { EXIT } from './exit-codes.ts';
+import { Fleet, resultsFolder } from './fleet.ts';
+import type { InterruptWatch } from './interrupts.ts';
+import { isInterruption, watchInterrupts } from './interrupts.ts';
+import { DETECTOR_MODEL, openModels, pullModel } from './model-access.ts';
+import type { Capacity } from './options.ts';
+import type { ProgressView } from './run-progress.ts';
+import { NO_PROGRESS, showProgress } from './run-progress.ts';
+import {
+  describeFailures,
+  describeSummary,
+  exitCodeOfRun,
+  shownPath,
+  summaryJson,
+} from './run-report.ts';
+
+/** Batches of work that wait in the queue for each slot: none ever starves, and a stop leaves little behind. */
+const LOOK_AHEAD_BATCHES = 4;
+/** How long running work may take to end after the first Ctrl-C. */
+const DRAIN_MS = 600_000;
+
+export interface RunRequest {
+  readonly roots: ScanRoots;
+  /** Absolute; without it transcripts are printed. */
+  readonly out: string | undefined;
+  readonly formats: readonly TranscriptFormat[];
+  /** The one input is a file. */
+  readonly single: boolean;
+  readonly model: string;
+  readonly capacity: Capacity;
+  readonly config: Config;
+  readonly json: boolean;
+  readonly quiet: boolean;
+}
+
+/** @throws {WavepoolError} when the run as a whole cannot go on */
+export async function runSession(request: RunRequest, context: CliContext): Promise<ExitCode> {
+  return new RunSession(request, context).run();
+}
+
+class RunSession {
+  readonly #request: RunRequest;
+  readonly #context: CliContext;
+  #view: ProgressView = NO_PROGRESS;
+  #fleet: Promise<Fleet> | undefined;
+
+  constructor(request: RunRequest, context: CliContext) {
+    this.#request = request;
+    this.#context = context;
+  }
+
+  async run(): Promise<ExitCode> {
+    using watch = watchInterrupts(this.#context, {
+      onFirst: () => {
+        this.#say(
+          'finishing running work, press again to stop now; run the same command to resume',
+        );
+      },
+      onSecond: async () => {
+        this.#view.close();
+        await (await this.#fleet)?.kill();
+      },
+    });
+    try {
+      const summary = await this.#transcribe(watch);
+      this.#report(summary);
+      return exitCodeOfRun(summary);
+    } catch (error) {
+      if (!isInterruption(error, watch)) throw error;
+      return EXIT.interrupted;
+    } finally {
+      this.#view.close();
+      await (await this.#fleet?.catch(() => undefined))?.close();
+    }
+  }
+
+  async #transcribe({ signal }: InterruptWatch): Promise<RunSummary> {
+    const { config, capacity, formats, out, quiet } = this.#request;
+    const store = openModels(config, this.#context);
+    const pull = { quiet, signal };
+    const model = await pullModel(store, this.#request.model, this.#context, pull);
+    const detector = await pullModel(store, DETECTOR_MODEL, this.#context, pull);
+    const results = await LocalResultStore.open(resultsFolder(config));
+    if (!quiet) this.#view = showProgress(this.#context.stderr);
+    return runDirectory({
+      roots: this.#request.roots,
+      out: out ?? this.#unwrittenFolder(),
+      formats: out === undefined ? [] : formats,
+      results,
+      openQueue: async () => (await this.#startFleet(model, detector, signal)).queue,
+      model: model.entry.id,
+      checkpoint: `${model.record.weights.sha256} ${detector.record.weights.sha256}`,
+      maxInFlight: capacity.workers * capacity.slots * capacity.batch * LOOK_AHEAD_BATCHES,
+      onEvent: (_event, tally) => this.#view.update(tally.progress()),
+      ...(out === undefined ? { onTranscript: this.#print } : {}),
+      signal,
+      finishRunning: async () => {
+        await (await this.#fleet)?.drain(DRAIN_MS);
+      },
+    });
+  }
+
+  #startFleet(
+    model: InstalledModel,
+    detector: InstalledModel,
+    signal: AbortSignal,
+  ): Promise<Fleet> {
+    const { config, capacity, quiet } = this.#request;
+    this.#fleet ??= Fleet.start({
+      config,
+      capacity,
+      model,
+      detector,
+      signal,
+      logLevel: logLevelOfRun(config.logLevel),
+      onCrash: (crash) => {
+        if (!quiet) this.#say(describeCrash(crash));
+      },
+    });
+    return this.#fleet;
+  }
+
+  /** Remembers a run that writes no files, so that it can be resumed, too. */
+  #unwrittenFolder(): string {
+    const { roots, config } = this.#request;
+    const identity = createHash('sha256').update(JSON.stringify(roots)).digest('hex').slice(0, 16);
+    return path.join(config.dataDir, 'printed-runs', identity);
+  }
+
+  readonly #print = (filePath: string, transcript: Transcript): void => {
+    const { formats, single } = this.#request;
+    const [format = 'txt'] = formats;
+    const { stdout } = this.#context;
+    this.#view.aside(() => {
+      if (single) stdout.write(renderTranscript(transcript, format));
+      else if (format === 'json') printLine(stdout, JSON.stringify(transcript));
+      else printLine(stdout, `${shownPath(filePath, process.cwd())}: ${transcript.text}`);
+    });
+  };
+
+  #say(line: string): void {
+    this.#view.aside(() => printLine(this.#context.stderr, line));
+  }
+
+  #report(summary: RunSummary): void {
+    this.#view.close();
+    const { json, quiet } = this.#request;
+    const folder = process.cwd();
+    if (json) this.#context.stdout.write(summaryJson(summary));
+    const text = quiet ? describeFailures(summary, folder) : describeSummary(summary, folder);
+    this.#context.stderr.write(text);
+  }
+}
+
+/** Failed inputs are in the summary; the workers' own words about them would only get in the way. */
+function logLevelOfRun(level: LogLevel): LogLevel {
+  return level === 'info' ? 'error' : level;
+}
+
+function describeCrash({ exitCode, signal, jobs }: WorkerCrash): string {
+  const how = signal === null ? `exit code ${String(exitCode)}` : signal;
+  return `a worker died (${how}); ${jobs} of its jobs went back to the queue`;
+}

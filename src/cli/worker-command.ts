@@ -1,0 +1,89 @@
+/** `wavepool worker`: serves a model's queue until it is told to stop. */
+import { once } from 'node:events';
+import type { Command } from 'commander';
+import { describeAddress } from '../queue/connection.ts';
+import type { CliContext } from './context.ts';
+import { printLine } from './context.ts';
+import { Fleet } from './fleet.ts';
+import type { InterruptWatch } from './interrupts.ts';
+import { isInterruption, watchInterrupts } from './interrupts.ts';
+import { DETECTOR_MODEL, openModels, pullModel } from './model-access.ts';
+import type { CapacityOptions, PlaceOptions } from './options.ts';
+import {
+  addCapacityOptions,
+  addPlaceOptions,
+  capacityOf,
+  DEFAULT_MODEL,
+  placesOf,
+} from './options.ts';
+
+const DRAIN_MS = 600_000;
+
+interface WorkerOptions extends PlaceOptions, CapacityOptions {
+  readonly model: string;
+  readonly quiet?: true;
+}
+
+const HELP = `
+Takes jobs from the model's queue until Ctrl-C or SIGTERM; then running jobs are finished, and a second signal gives them
+back to the queue at once.
+
+Exit codes: 0 stopped as asked, 2 usage, 3 this machine or its services, 130 stopped at once.`;
+
+export function addWorkerCommand(program: Command, context: CliContext): void {
+  const command = program
+    .command('worker')
+    .description('serve the queue of a model')
+    .option('--model <id>', 'what to serve; see `wavepool models list`', DEFAULT_MODEL);
+  addCapacityOptions(command);
+  addPlaceOptions(command)
+    .option('--quiet', 'print failures only')
+    .addHelpText('after', HELP)
+    .action(async (options: WorkerOptions) => {
+      await serve(options, context);
+    });
+}
+
+async function serve(options: WorkerOptions, context: CliContext): Promise<void> {
+  const quiet = options.quiet === true;
+  const say = (line: string): void => {
+    if (!quiet) printLine(context.stderr, line);
+  };
+  let fleet: Fleet | undefined;
+  using watch = watchInterrupts(context, {
+    onFirst: () => say('finishing running jobs, press again to give them back now'),
+    onSecond: async () => fleet?.kill(),
+  });
+  try {
+    fleet = await start(options, context, watch, quiet);
+    const { queue, address } = fleet;
+    say(`serving ${queue.model} through Redis at ${describeAddress(address)}`);
+    if (!watch.signal.aborted) await once(watch.signal, 'abort');
+    await fleet.drain(DRAIN_MS);
+  } catch (error) {
+    if (!isInterruption(error, watch)) throw error;
+  } finally {
+    await fleet?.close();
+  }
+}
+
+async function start(
+  options: WorkerOptions,
+  context: CliContext,
+  { signal }: InterruptWatch,
+  quiet: boolean,
+): Promise<Fleet> {
+  const config = placesOf(context.config, options);
+  const store = openModels(config, context);
+  const model = await pullModel(store, options.model, context, { quiet, signal });
+  const detector = await pullModel(store, DETECTOR_MODEL, context, { quiet, signal });
+  const { logLevel } = config;
+  return Fleet.start({
+    config,
+    capacity: capacityOf(options),
+    model,
+    detector,
+    signal,
+    logLevel: quiet && logLevel === 'info' ? 'error' : logLevel,
+  });
+}

@@ -1,0 +1,96 @@
+import { expect, test } from 'vitest';
+import { runCli } from './run-cli.ts';
+
+const COMMANDS: readonly (readonly string[])[] = [
+  ['run'],
+  ['worker'],
+  ['doctor'],
+  ['models', 'list'],
+  ['models', 'pull'],
+];
+
+const RUN_OPTIONS = [
+  '--out',
+  '--format',
+  '--model',
+  '--slots',
+  '--unvalidated-slots',
+  '--batch',
+  '--threads',
+  '--workers',
+  '--data-dir',
+  '--models-dir',
+  '--redis',
+  '--json',
+  '--quiet',
+];
+
+test('the help of run names every option, the exit codes and examples', async () => {
+  const { code, stdout } = await runCli(['run', '--help']);
+  expect(code).toBe(0);
+  for (const option of RUN_OPTIONS) expect(stdout).toContain(option);
+  expect(stdout).toContain('Examples:');
+  expect(stdout).toContain('Exit codes:');
+});
+
+test.each(COMMANDS)('%s %s has help and a description', async (...command) => {
+  const { code, stdout } = await runCli([...command.filter(Boolean), '--help']);
+  expect(code).toBe(0);
+  expect(stdout).toMatch(/^Usage: wavepool /);
+});
+
+test('every command that has workers takes the options of their capacity', async () => {
+  for (const command of ['run', 'worker']) {
+    const { stdout } = await runCli([command, '--help']);
+    for (const option of ['--slots', '--unvalidated-slots', '--batch', '--threads', '--workers'])
+      expect(stdout).toContain(option);
+  }
+});
+
+test('the version is that of the package', async () => {
+  const { code, stdout } = await runCli(['--version']);
+  expect(code).toBe(0);
+  expect(stdout).toMatch(/^\d+\.\d+\.\d+\n$/);
+});
+
+test.each([
+  ['no command', [], 'Usage'],
+  ['an unknown command', ['transcribe'], "unknown command 'transcribe'"],
+  ['an unknown option', ['run', 'x.wav', '--speed'], "unknown option '--speed'"],
+  ['no path', ['run'], "missing required argument 'path'"],
+  ['an unknown format', ['run', 'x.wav', '--format', 'doc'], 'txt, json, srt, vtt'],
+  ['no slots', ['run', 'x.wav', '--slots', '0'], 'whole number from 1 to 16'],
+  ['too many slots', ['run', 'x.wav', '--slots', '17'], 'whole number from 1 to 16'],
+  ['slots that are no number', ['worker', '--slots', 'many'], 'whole number'],
+  ['two slot counts', ['run', 'x', '--slots', '2', '--unvalidated-slots', '2'], 'cannot be used'],
+  ['half a worker', ['run', 'x.wav', '--workers', '0.5'], 'whole number'],
+  ['a path that does not exist', ['run', '/no/such/folder'], 'INPUT_NOT_FOUND'],
+  ['an unknown model', ['models', 'pull', 'no-such-model'], 'MODEL_UNKNOWN'],
+  ['an unknown model in run', ['run', import.meta.dirname, '--model', 'nothing'], 'MODEL_UNKNOWN'],
+  ['a Redis that is no URL', ['worker', '--redis', 'localhost'], 'redis://'],
+  ['a summary in the place of transcripts', ['run', import.meta.dirname, '--json'], '--out'],
+  ['two formats for stdout', ['run', import.meta.dirname, '--format', 'txt,json'], '--out'],
+  ['subtitles of a folder for stdout', ['run', import.meta.dirname, '--format', 'srt'], '--out'],
+])('%s is a usage error that says so', async (_what, argv, words) => {
+  const { code, stdout, stderr } = await runCli(argv);
+  expect(code).toBe(2);
+  expect(stderr).toContain(words);
+  expect(stderr).not.toMatch(/^\s+at /m);
+  expect(stdout).toBe('');
+});
+
+test('models list shows what there is, for people and for programs', async () => {
+  const table = await runCli(['models', 'list']);
+  expect(table.code).toBe(0);
+  expect(table.stdout).toMatch(/^moonshine-tiny +asr +en +MIT .* missing +npm:/m);
+  expect(table.stdout).toMatch(/^silero-vad +vad +any +MIT /m);
+
+  const { stdout } = await runCli(['models', 'list', '--json']);
+  const { models } = JSON.parse(stdout);
+  expect(models[0]).toMatchObject({
+    id: 'moonshine-tiny',
+    task: 'asr',
+    state: 'missing',
+    path: null,
+  });
+});

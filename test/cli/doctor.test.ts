@@ -1,0 +1,54 @@
+import { expect, test } from 'vitest';
+import { WavepoolError } from '../../src/core/errors.ts';
+import { runCli } from './run-cli.ts';
+
+const NAMES = [
+  'node',
+  'addon',
+  'compiler',
+  'cmake',
+  'cpu',
+  'redis',
+  'ffmpeg',
+  'models',
+  'data directory',
+  'disk',
+  'memory',
+];
+
+test('doctor --json lists every check with its state', async () => {
+  const { stdout } = await runCli(['doctor', '--json']);
+  const { ok, checks } = JSON.parse(stdout);
+  expect(checks.map((check: { name: string }) => check.name)).toEqual(NAMES);
+  for (const { state, detail } of checks) {
+    expect(['ok', 'warning', 'missing']).toContain(state);
+    expect(detail).not.toBe('');
+  }
+  expect(ok).toBe(checks.every(({ state }: { state: string }) => state !== 'missing'));
+});
+
+test('what is missing ends with exit code 3 and the command that brings it', async () => {
+  const loadAddon = () =>
+    Promise.reject(new WavepoolError('ADDON_MISSING', '/build/wavepool.node'));
+  const { code, stdout } = await runCli(['doctor'], { loadAddon });
+  expect(code).toBe(3);
+  expect(stdout).toMatch(/^addon +MISSING +the native addon is not built: \/build/m);
+  expect(stdout).toMatch(/^ {2}addon +npm run build:native$/m);
+});
+
+test('models that are not installed are a warning with the command that pulls them', async () => {
+  const { stdout } = await runCli(['doctor', '--json']);
+  const { checks } = JSON.parse(stdout);
+  const models = checks.find(({ name }: { name: string }) => name === 'models');
+  expect(models).toMatchObject({
+    state: 'warning',
+    fix: 'wavepool models pull moonshine-tiny silero-vad',
+  });
+});
+
+test('a Redis of one’s own needs no server program', async () => {
+  const argv = ['doctor', '--json', '--redis', 'redis://localhost:6379'];
+  const { checks } = JSON.parse((await runCli(argv)).stdout);
+  const redis = checks.find(({ name }: { name: string }) => name === 'redis');
+  expect(redis).toMatchObject({ state: 'ok' });
+});

@@ -1,0 +1,95 @@
+import { expect, test } from 'vitest';
+import type { RunSummary } from '../../src/bulk/summary.ts';
+import { capacityOf } from '../../src/cli/options.ts';
+import { formatBytes, formatDuration } from '../../src/cli/quantities.ts';
+import { describeProgress } from '../../src/cli/run-progress.ts';
+import { describeSummary, exitCodeOfRun, shownPath } from '../../src/cli/run-report.ts';
+
+const SUMMARY: RunSummary = {
+  found: 3,
+  done: 2,
+  finished: 0,
+  failed: [],
+  problems: [],
+  skipped: 0,
+  noSpeech: 0,
+  audioSeconds: 120,
+  wallSeconds: 4,
+  timesRealTime: 30,
+  interrupted: false,
+};
+const FAILURE = { path: '/in/b.mp3', code: 'INPUT_EMPTY', message: 'no audio: b.mp3' } as const;
+
+test('the exit code says how a run ended', () => {
+  expect(exitCodeOfRun(SUMMARY)).toBe(0);
+  expect(exitCodeOfRun({ ...SUMMARY, failed: [FAILURE] })).toBe(1);
+  expect(exitCodeOfRun({ ...SUMMARY, problems: [FAILURE] })).toBe(1);
+  expect(exitCodeOfRun({ ...SUMMARY, failed: [FAILURE], interrupted: true })).toBe(130);
+});
+
+test('the final table has the figures and names each failure', () => {
+  const text = describeSummary({ ...SUMMARY, failed: [FAILURE], skipped: 4, noSpeech: 1 }, '/in');
+  expect(text).toContain('3 found, 2 done');
+  expect(text).toContain('1 failed');
+  expect(text).toContain('2 min 00 s in 4.0 s');
+  expect(text).toContain('30.0 × real time');
+  expect(text).toContain('  b.mp3: no audio: b.mp3 [INPUT_EMPTY]');
+});
+
+test('many failures are counted, not listed without end', () => {
+  const failed = Array.from({ length: 60 }, (_, at) => ({ ...FAILURE, path: `/in/${at}` }));
+  expect(describeSummary({ ...SUMMARY, failed }, '/in')).toContain('… and 10 more');
+});
+
+test('a file name cannot send control characters to the terminal', () => {
+  expect(shownPath('/in/a\u001b[2J\n.wav', '/in')).toBe('a\\x1b[2J\\x0a.wav');
+  expect(shownPath('/in/..a.wav', '/in')).toBe('..a.wav');
+  expect(shownPath('/out/a.wav', '/in')).toBe('/out/a.wav');
+});
+
+test('progress shows files, audio, speed and what is left', () => {
+  const progress = { total: 40, complete: true, settled: 10, failed: 1, audioSeconds: 1800 };
+  expect(describeProgress(progress, 60)).toBe(
+    '10/40 files · 0.50 h audio · 30.0 × real time · ETA 3 min 00 s · 1 failed',
+  );
+  expect(describeProgress({ ...progress, complete: false, failed: 0 }, 60)).toBe(
+    '10/40+ files · 0.50 h audio · 30.0 × real time',
+  );
+});
+
+test.each([
+  [0.04, '0.0 s'],
+  [59.94, '59.9 s'],
+  [59.96, '1 min 00 s'],
+  [3599.6, '1 h 00 min'],
+  [7380, '2 h 03 min'],
+])('%d seconds read %s', (seconds, text) => {
+  expect(formatDuration(seconds)).toBe(text);
+});
+
+test('bytes read in the unit that fits', () => {
+  expect([0, 1023, 1024, 5 * 1024 ** 3].map(formatBytes)).toEqual([
+    '0 B',
+    '1023 B',
+    '1.0 KiB',
+    '5.0 GiB',
+  ]);
+});
+
+test('cores are shared out to slots and workers unless threads are given', () => {
+  const options = { slots: 'auto', batch: 'auto', workers: 1 } as const;
+  expect(capacityOf(options, 8)).toEqual({
+    slots: 1,
+    unvalidatedSlots: false,
+    batch: 8,
+    threads: 8,
+    workers: 1,
+  });
+  expect(capacityOf({ ...options, unvalidatedSlots: 2, workers: 2 }, 8)).toMatchObject({
+    slots: 2,
+    unvalidatedSlots: true,
+    threads: 2,
+  });
+  expect(capacityOf({ ...options, slots: 4, workers: 4 }, 8)).toMatchObject({ threads: 1 });
+  expect(capacityOf({ ...options, threads: 3 }, 8)).toMatchObject({ threads: 3 });
+});
