@@ -149,12 +149,17 @@ export class RunTally {
       problems: this.#problems,
       skipped: this.#skipped,
       noSpeech: this.#noSpeech,
-      audioSeconds: this.#audioSeconds,
-      wallSeconds,
-      timesRealTime: wallSeconds > 0 ? this.#audioSeconds / wallSeconds : 0,
+      audioSeconds: rounded(this.#audioSeconds),
+      wallSeconds: rounded(wallSeconds),
+      timesRealTime: wallSeconds > 0 ? rounded(this.#audioSeconds / wallSeconds) : 0,
       interrupted,
     };
   }
+}
+
+/** To thousandths: no summary is more exact than that. */
+function rounded(value: number): number {
+  return Math.round(value * 1000) / 1000;
 }
 
 function byPath(a: InputFailure, b: InputFailure): number {

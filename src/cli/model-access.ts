@@ -18,13 +18,18 @@ export interface PullViewOptions {
   readonly signal?: AbortSignal;
 }
 
-/** @throws {WavepoolError} MODEL_UNKNOWN, MODEL_DOWNLOAD_FAILED, MODEL_FILE_INVALID, CANCELLED */
+/**
+ * The model, downloaded when it is not installed.
+ * @throws {WavepoolError} MODEL_UNKNOWN, MODEL_DOWNLOAD_FAILED, MODEL_FILE_INVALID, CANCELLED
+ */
 export async function pullModel(
   store: ModelStore,
   id: string,
   context: CliContext,
   { quiet, signal }: PullViewOptions,
 ): Promise<InstalledModel> {
+  const present = await store.locate(id);
+  if (present !== undefined) return present;
   const view = new PullView(context, quiet);
   try {
     return await store.pull(id, {
