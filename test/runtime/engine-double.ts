@@ -144,6 +144,10 @@ export class DoubleEngine implements Engine {
   onPool: () => Promise<void> = () => Promise.resolve();
   onPoolClose: () => Promise<void> = () => Promise.resolve();
 
+  createPipe(): never {
+    throw new Error('the double has no pipes');
+  }
+
   openAudio(): Promise<Audio> {
     return Promise.resolve(silence);
   }
