@@ -21,7 +21,8 @@ Napi::Value number(Napi::Env env, double value) { return Napi::Number::New(env, 
 template <typename Array, typename T>
 Napi::Value typed_array(Napi::Env env, const std::vector<T>& values) {
     Array array = Array::New(env, values.size());
-    std::ranges::copy(values, array.Data());
+    // Empty in an environment that is being terminated.
+    if (!array.IsEmpty()) std::ranges::copy(values, array.Data());
     return array;
 }
 
