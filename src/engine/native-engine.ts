@@ -167,6 +167,8 @@ class NativePool implements SessionPool {
   readonly capacity: number;
   readonly maxBatch: number;
   readonly #handle: PoolHandle;
+  /** The ends of what is running. */
+  readonly #running = new Set<Promise<unknown>>();
   #closing: Promise<void> | undefined;
 
   constructor(handle: PoolHandle) {
@@ -205,12 +207,22 @@ class NativePool implements SessionPool {
         throw new WavepoolError('INTERNAL', `item ${index} ended without an outcome`);
       });
     });
+    this.#running.add(done);
+    const forget = (): void => void this.#running.delete(done);
+    done.then(forget, forget);
     return { done, cancel: (index) => nativeSync(() => run.cancel(index)) };
   }
 
   close(): Promise<void> {
-    this.#closing ??= native(() => this.#handle.close());
+    this.#closing ??= this.#close();
     return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    const destroyed = native(() => this.#handle.close());
+    // Whoever waits for a batch hears of it before the pool is gone.
+    await Promise.allSettled(this.#running);
+    await destroyed;
   }
 }
 
