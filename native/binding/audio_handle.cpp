@@ -43,8 +43,8 @@ Napi::Value open(Napi::Env env, std::shared_ptr<AudioCore> core,
             core->warnings = progress.warnings;
             return AudioHandle::wrap(env, Environment::of(env).audio_constructor, core);
         });
-    dispatch(environment, borrowed, std::move(task.job));
-    return task.promise;
+    return std::move(task).start(
+        [&](auto job) { dispatch(environment, borrowed, std::move(job)); });
 }
 
 SampleStore& open_store(const AudioCore& core) {
@@ -113,9 +113,10 @@ Napi::Value AudioHandle::decode_until(const Napi::CallbackInfo& info) {
                 return env.Undefined();
             },
             [](const std::shared_ptr<AudioCore>& core) { core->decoding = false; });
-        dispatch(environment, *core(), std::move(task.job));
+        const Napi::Promise decoding = std::move(task).start(
+            [&](auto job) { dispatch(environment, *core(), std::move(job)); });
         core()->decoding = true;
-        return task.promise;
+        return decoding;
     });
 }
 

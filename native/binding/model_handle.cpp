@@ -57,8 +57,7 @@ Napi::Value ModelHandle::load(const Napi::CallbackInfo& info) {
                 return ModelHandle::wrap(env, Environment::of(env).model_constructor,
                                          std::make_shared<ModelCore>(model));
             });
-        Environment::of(env).spawn(std::move(task.job));
-        return task.promise;
+        return std::move(task).start([&](auto job) { Environment::of(env).spawn(std::move(job)); });
     });
 }
 
@@ -78,8 +77,7 @@ Napi::Value ModelHandle::create_pool(const Napi::CallbackInfo& info) {
                 Environment::of(env).track(pool);
                 return PoolHandle::wrap(env, Environment::of(env).pool_constructor, pool);
             });
-        Environment::of(env).spawn(std::move(task.job));
-        return task.promise;
+        return std::move(task).start([&](auto job) { Environment::of(env).spawn(std::move(job)); });
     });
 }
 

@@ -214,9 +214,10 @@ Napi::Value PoolHandle::close(const Napi::CallbackInfo& info) {
             [](Napi::Env env, const std::monostate&, const std::shared_ptr<PoolCore>&) {
                 return env.Undefined();
             });
+        const Napi::Promise closing =
+            std::move(task).start([&](auto job) { environment.spawn(std::move(job)); });
         core()->closed = true;
-        environment.spawn(std::move(task.job));
-        return task.promise;
+        return closing;
     });
 }
 

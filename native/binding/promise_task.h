@@ -37,6 +37,19 @@ Napi::Value guarded(Napi::Env env, Body&& body) {
 struct PromiseTask {
     Napi::Promise promise;
     std::function<void()> job;
+    std::function<void()> abandon;  ///< instead of running the job; the promise stays pending
+
+    /// Gives the job to `dispatch`, which may fail for want of a thread.
+    template <typename Dispatch>
+    Napi::Promise start(Dispatch&& dispatch) && {
+        try {
+            dispatch(std::move(job));
+        } catch (...) {
+            abandon();
+            throw;
+        }
+        return promise;
+    }
 };
 
 /// `work` runs on the thread that runs the job, `convert` on the JS thread; neither may hold
@@ -89,7 +102,7 @@ template <typename Result, typename Owner>
             settle(env, js, outcome);
         });
     };
-    return {promise, std::move(job)};
+    return {promise, std::move(job), [js_thread, id] { (void)js_thread->take(id); }};
 }
 
 }  // namespace wavepool::binding
