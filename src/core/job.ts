@@ -41,8 +41,12 @@ export type JobInput = z.infer<typeof JobInput>;
 export const VadOptions = z.strictObject({
   /** Speech begins at this probability. */
   threshold: z.number().gt(0).lt(1).default(0.5),
-  /** A pause this long ends a stretch of speech. */
+  /** A pause this long ends a segment that has reached `targetSegmentMs`. */
   minSilenceMs: z.int().min(0).max(60_000).default(400),
+  /** Shorter segments go on across pauses shorter than `longSilenceMs`: recognizers need context. */
+  targetSegmentMs: z.int().min(0).max(60_000).default(6_000),
+  /** A pause this long ends every segment. */
+  longSilenceMs: z.int().min(0).max(60_000).default(1_500),
   /** Shorter stretches are not speech. */
   minSpeechMs: z.int().min(0).max(60_000).default(250),
   /** Kept before and after each stretch. */

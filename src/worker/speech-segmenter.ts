@@ -2,7 +2,7 @@
  * Turns speech probabilities into segments for recognition, window by window, so that it needs no more of a file than
  * what is being spoken right now. The same probabilities give the same segments however they are cut into calls.
  *
- *   silence ──p ≥ threshold──▶ speech ──p < threshold − 0.15 for minSilence──▶ silence: segment closed
+ *   silence ──p ≥ threshold──▶ speech ──p < threshold − 0.15 for long enough──▶ silence: segment closed
  *                                └──── segment reaches maxSegment ───▶ split at the quietest window of its later half
  */
 export interface SegmenterOptions {
@@ -14,6 +14,10 @@ export interface SegmenterOptions {
   readonly minSpeechSamples: number;
   /** Shorter pauses stay inside a segment. */
   readonly minSilenceSamples: number;
+  /** A recognizer needs context: segments shorter than this go on across pauses shorter than `longSilenceSamples`. */
+  readonly targetSamples: number;
+  /** A pause this long ends every segment; at least `minSilenceSamples`. */
+  readonly longSilenceSamples: number;
   /** Audio kept around a segment, at most half of `minSilenceSamples`. */
   readonly padSamples: number;
   /** No segment is longer, padding included. */
@@ -83,7 +87,7 @@ export class SpeechSegmenter {
   }
 
   #step(probability: number): SpeechSegment | undefined {
-    const { threshold, minSilenceSamples, windowSamples } = this.#options;
+    const { threshold, windowSamples } = this.#options;
     const window = this.#window;
     this.#window += 1;
     if (this.#speechStart === undefined) {
@@ -95,12 +99,21 @@ export class SpeechSegmenter {
     else if (probability < threshold - HYSTERESIS) this.#silenceStart ??= window;
 
     const pauseStart = this.#silenceStart;
-    const silence = pauseStart === undefined ? 0 : (this.#window - pauseStart) * windowSamples;
-    if (pauseStart !== undefined && silence >= minSilenceSamples) {
-      return this.#close(pauseStart, this.#padSamples, Number.POSITIVE_INFINITY);
+    if (pauseStart !== undefined) {
+      const silence = (this.#window - pauseStart) * windowSamples;
+      if (silence >= this.#silenceThatEnds(pauseStart - this.#speechStart)) {
+        return this.#close(pauseStart, this.#padSamples, Number.POSITIVE_INFINITY);
+      }
     }
     if (this.#probabilities.length >= this.#maxWindows) return this.#split();
     return undefined;
+  }
+
+  /** Samples of silence that end a segment of so many windows. */
+  #silenceThatEnds(windows: number): number {
+    const { windowSamples, targetSamples, minSilenceSamples, longSilenceSamples } = this.#options;
+    const isShort = windows * windowSamples < targetSamples;
+    return isShort ? Math.max(longSilenceSamples, minSilenceSamples) : minSilenceSamples;
   }
 
   #open(window: number, probabilities: number[], continued: boolean): void {

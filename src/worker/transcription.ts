@@ -225,6 +225,8 @@ function createSegmenter(
     threshold: options.vad.threshold,
     minSpeechSamples: samples(options.vad.minSpeechMs),
     minSilenceSamples: samples(options.vad.minSilenceMs),
+    targetSamples: samples(options.vad.targetSegmentMs),
+    longSilenceSamples: samples(options.vad.longSilenceMs),
     padSamples: samples(options.vad.padMs),
     maxSegmentSamples: samples(1_000 * longest),
   });

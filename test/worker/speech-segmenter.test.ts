@@ -6,6 +6,8 @@ const OPTIONS: SegmenterOptions = {
   threshold: 0.5,
   minSpeechSamples: 200,
   minSilenceSamples: 300,
+  targetSamples: 0,
+  longSilenceSamples: 0,
   padSamples: 100,
   maxSegmentSamples: 2_200,
 };
@@ -34,6 +36,22 @@ describe('SpeechSegmenter', () => {
 
   test('a pause shorter than minSilence stays inside the segment', () => {
     expect(segment('..sss..sss....')).toEqual([[100, 1_100]]);
+  });
+
+  test('a segment shorter than the target goes on across a pause, a longer one does not', () => {
+    const joined = { targetSamples: 500, longSilenceSamples: 600 };
+    expect(segment('..sss....ssssss....sss.....', joined)).toEqual([
+      [100, 1_600],
+      [1_800, 2_300],
+    ]);
+  });
+
+  test('a long pause ends every segment', () => {
+    const joined = { targetSamples: 500, longSilenceSamples: 600 };
+    expect(segment('..sss......sss.....', joined)).toEqual([
+      [100, 600],
+      [1_000, 1_500],
+    ]);
   });
 
   test('a wavering voice between the thresholds does not end a segment', () => {

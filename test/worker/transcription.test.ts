@@ -33,7 +33,9 @@ async function transcribe(script: EngineScript, signal = new AbortController().s
     sequence: 1,
     priority: 0,
     alone: false,
-    options: TranscribeOptions.parse({ vad: { padMs: 0, minSilenceMs: 1_000 } }),
+    options: TranscribeOptions.parse({
+      vad: { padMs: 0, minSilenceMs: 1_000, targetSegmentMs: 0 },
+    }),
     busyTimeoutMs: 0,
     onProgress: (each: TranscriptionProgress) => progress.push(each),
   };
