@@ -44,13 +44,13 @@ export const VadOptions = z.strictObject({
   /** A pause this long ends a segment that has reached `targetSegmentMs`. */
   minSilenceMs: z.int().min(0).max(60_000).default(400),
   /** Shorter segments go on across pauses shorter than `longSilenceMs`: recognizers need context. */
-  targetSegmentMs: z.int().min(0).max(60_000).default(6_000),
+  targetSegmentMs: z.int().min(0).max(60_000).default(8_000),
   /** A pause this long ends every segment. */
   longSilenceMs: z.int().min(0).max(60_000).default(1_500),
   /** Shorter stretches are not speech. */
   minSpeechMs: z.int().min(0).max(60_000).default(250),
   /** Kept before and after each stretch. */
-  padMs: z.int().min(0).max(5_000).default(150),
+  padMs: z.int().min(0).max(5_000).default(200),
 });
 export type VadOptions = z.infer<typeof VadOptions>;
 
