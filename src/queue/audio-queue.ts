@@ -241,7 +241,7 @@ export class AudioQueue {
   }
 
   /**
-   * Waits for a job to end, whenever it does or did.
+   * Waits for a job to end, whenever it does or did. It may know before the job's event reaches the listeners of `on`.
    * @throws {WavepoolError} with the code of the job's failure; JOB_NOT_FOUND; the signal's reason when it aborts
    */
   async waitFor(id: JobId, signal?: AbortSignal): Promise<JobOutcome> {

@@ -3,6 +3,7 @@ import { WavepoolError } from '../../src/core/errors.ts';
 import type { NewJob } from '../../src/core/job.ts';
 import { AudioQueue, type AudioQueueOptions } from '../../src/queue/audio-queue.ts';
 import { EmbeddedRedis } from '../../src/queue/embedded-redis.ts';
+import { heard } from '../support/events.ts';
 import { redisOptions, startRedis, type TestRedis, temporaryFolder } from '../support/redis.ts';
 import { outcomeOf, startWorker } from '../support/worker.ts';
 
@@ -30,6 +31,7 @@ test('a job is seen waiting, running and completed, with its outcome', async () 
   queue.on('running', ({ id }) => seen.push(`running ${id}`));
   queue.on('progress', ({ id, progress }) => seen.push(`${progress.phase} ${id}`));
   queue.on('completed', ({ id, outcome }) => seen.push(`completed ${id} ${outcome.resultKey}`));
+  const completed = heard(queue, 'completed', 'a');
 
   expect(await queue.add(job('a'))).toBe('a');
   expect(await queue.get('a')).toMatchObject({
@@ -48,6 +50,7 @@ test('a job is seen waiting, running and completed, with its outcome', async () 
     }),
   );
   expect(await queue.waitFor('a')).toEqual(outcomeOf('result-of-a'));
+  await completed;
   expect(seen).toEqual(['running a', 'decoding a', 'completed a result-of-a']);
   expect(await queue.get('a')).toMatchObject({
     state: 'completed',
@@ -108,6 +111,7 @@ test('a failure that may pass is tried again, and its reason does not outlive th
   await using queue = await openQueue();
   const failures: string[] = [];
   queue.on('failed', ({ id }) => failures.push(id));
+  const completed = heard(queue, 'completed', 'a');
   let runs = 0;
   await using _ = startWorker(redis.address, queue.model, () => {
     if (++runs === 1) throw new WavepoolError('STORAGE_FULL', '/results');
@@ -115,6 +119,7 @@ test('a failure that may pass is tried again, and its reason does not outlive th
   await queue.add(job('a'));
   expect(await queue.waitFor('a')).toEqual(outcomeOf('result-of-a'));
   expect(runs).toBe(2);
+  await completed;
   expect(failures).toEqual([]);
   expect(await queue.get('a')).toMatchObject({ state: 'completed', failure: undefined });
 });
@@ -177,8 +182,9 @@ test('a watched job is told once, be it finished before, and once more after a r
   await late.retry('a');
   await late.watch(['a']);
   await late.waitFor('a');
+  const last = heard(late, 'completed', 'last');
   await late.add(job('last'));
-  await late.waitFor('last');
+  await last;
   expect(told).toEqual(['completed a', 'completed last']);
 });
 
@@ -204,9 +210,10 @@ test('a listener that throws is reported and stops nobody else', async () => {
     throw new Error('careless');
   });
   queue.on('completed', ({ id }) => completed.push(id));
+  const last = heard(queue, 'completed', 'b');
   await using _ = startWorker(redis.address, queue.model, () => undefined);
   await queue.addMany([job('a'), job('b')]);
-  await Promise.all([queue.waitFor('a'), queue.waitFor('b')]);
+  await last;
   expect(completed).toEqual(['a', 'b']);
   expect(errors).toEqual([new Error('careless'), new Error('careless')]);
 });

@@ -5,6 +5,7 @@ import type { NewJob } from '../../src/core/job.ts';
 import { AudioQueue } from '../../src/queue/audio-queue.ts';
 import { CancellationListener } from '../../src/queue/cancellation.ts';
 import { toQueueError } from '../../src/queue/failures.ts';
+import { heard } from '../support/events.ts';
 import { startRedis, type TestRedis } from '../support/redis.ts';
 import { startManualWorker, startWorker } from '../support/worker.ts';
 
@@ -45,8 +46,9 @@ test('a cancelled job that waits, by priority or for its time, ends at once and 
   });
 
   const ran: unknown[] = [];
+  const last = heard(queue, 'completed', 'stays');
   await using _ = startWorker(redis.address, queue.model, ({ id }) => ran.push(id));
-  await queue.waitFor('stays');
+  await last;
   expect(ran).toEqual(['stays']);
   expect(failed).toEqual(['CANCELLED plain', 'CANCELLED ordered', 'CANCELLED later']);
   expect(await queue.counts()).toMatchObject({ waiting: 0, delayed: 0, running: 0 });
