@@ -6,7 +6,7 @@ import { printLine } from './context.ts';
 
 /** What a person at the terminal can do. Codes without a line explain themselves. */
 const WAYS_OUT: Partial<Record<ErrorCode, string>> = {
-  ADDON_MISSING: 'build it with `npm run build:native`, or do all set-up with `npm run quickstart`',
+  ADDON_MISSING: '`npm run quickstart` does all set-up',
   CPU_UNSUPPORTED: 'build the addon on this machine with `npm run build:native`',
   CAPACITY_UNVALIDATED:
     'use --slots auto, or --unvalidated-slots N to try a count at your own risk',

@@ -10,6 +10,10 @@ const BAR_FRAMES_PER_SECOND = 5;
 const LINE_EVERY_MS = 30_000;
 
 const CLEAR_LINE = '\r\u001b[K';
+const SAVE_CURSOR = '\u001b7';
+/** The bar turns wrapping off for itself. */
+const WRAP_LINES = '\u001b[?7h';
+const CUT_LINES = '\u001b[?7l';
 
 export interface ProgressView {
   update(progress: RunProgress): void;
@@ -81,10 +85,12 @@ class ProgressBar implements ProgressView {
     this.#bar.update(progress.settled, { text: describeProgress(progress, elapsedSeconds) });
   }
 
-  /** The bar's next frame draws it again, below. */
+  /** The bar's next frame draws it again, below: there, and not above what was written, the bar is to be cleared at its end. */
   aside(write: () => void): void {
-    if (this.#bar.isActive) this.#output.write(CLEAR_LINE);
+    const { isActive } = this.#bar;
+    if (isActive) this.#output.write(CLEAR_LINE + WRAP_LINES);
     write();
+    if (isActive) this.#output.write(CUT_LINES + SAVE_CURSOR);
   }
 
   close(): void {

@@ -1,8 +1,9 @@
+import { PassThrough } from 'node:stream';
 import { expect, test } from 'vitest';
 import type { RunSummary } from '../../src/bulk/summary.ts';
 import { capacityOf } from '../../src/cli/options.ts';
 import { formatBytes, formatDuration } from '../../src/cli/quantities.ts';
-import { describeProgress } from '../../src/cli/run-progress.ts';
+import { describeProgress, showProgress } from '../../src/cli/run-progress.ts';
 import { describeSummary, exitCodeOfRun, shownPath } from '../../src/cli/run-report.ts';
 
 const SUMMARY: RunSummary = {
@@ -92,4 +93,29 @@ test('cores are shared out to slots and workers unless threads are given', () =>
   });
   expect(capacityOf({ ...options, slots: 4, workers: 4 }, 8)).toMatchObject({ threads: 1 });
   expect(capacityOf({ ...options, threads: 3 }, 8)).toMatchObject({ threads: 3 });
+});
+
+test('away from a terminal progress is a line every half minute', () => {
+  const output = new PassThrough();
+  let now = 0;
+  const view = showProgress(output, () => now);
+  const progress = { total: 4, complete: true, settled: 1, failed: 0, audioSeconds: 60 };
+  for (now = 1000; now <= 65_000; now += 1000) view.update(progress);
+  view.close();
+  view.update(progress);
+  expect(String(output.read()).split('\n').length - 1).toBe(2);
+});
+
+test('on a terminal the bar is gone at the end, and what was written beside it stays', () => {
+  const output = Object.assign(new PassThrough(), { isTTY: true, columns: 80 });
+  const view = showProgress(output, () => 0);
+  view.update({ total: 4, complete: true, settled: 1, failed: 0, audioSeconds: 60 });
+  view.aside(() => output.write('a transcript\n'));
+  view.close();
+  view.close();
+  const text = String(output.read());
+  expect(text).toContain('1/4 files');
+  // Saving the cursor below the line is what keeps it from being overwritten when the bar is cleared.
+  expect(text).toContain('a transcript\n\u001b[?7l\u001b7');
+  expect(text.endsWith('\u001b[2K')).toBe(true);
 });
