@@ -130,6 +130,6 @@ export function capacityOf(options: CapacityOptions, cores = availableParallelis
 
 function redisUrl(text: string): string {
   const protocol = URL.canParse(text) ? new URL(text).protocol : '';
-  if (protocol === 'redis:' || protocol === 'rediss:') return text;
-  throw new WavepoolError('INVALID_REQUEST', '--redis takes a redis:// or rediss:// URL');
+  if (['redis:', 'rediss:', 'unix:'].includes(protocol)) return text;
+  throw new WavepoolError('INVALID_REQUEST', '--redis takes a redis://, rediss:// or unix:// URL');
 }
