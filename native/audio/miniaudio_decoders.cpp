@@ -17,6 +17,7 @@
 #define MINIAUDIO_IMPLEMENTATION
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-function"
+#pragma GCC diagnostic ignored "-Wstringop-overflow"
 #include "miniaudio.h"
 #pragma GCC diagnostic pop
 

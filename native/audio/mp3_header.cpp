@@ -78,6 +78,8 @@ std::optional<Mp3EncoderNote> Mp3EncoderNote::parse(const Mp3Header& header,
         const std::uint8_t* delays = frame.data() + at + 21;
         result.delay_samples =
             (std::size_t{delays[0]} << 4 | std::size_t{delays[1]} >> 4) + kDecoderDelay;
+        const std::size_t padding = std::size_t{delays[1] & 0x0FU} << 8 | delays[2];
+        result.padding_samples = padding > kDecoderDelay ? padding - kDecoderDelay : 0;
     }
     return result;
 }

@@ -31,8 +31,9 @@ struct Mp3Header {
 
 /// What an encoder notes in a first frame that holds no sound ("Xing", "Info").
 struct Mp3EncoderNote {
-    std::uint64_t frames = 0;       ///< 0: not noted
-    std::size_t delay_samples = 0;  ///< to drop from the start, the decoder's own included
+    std::uint64_t frames = 0;         ///< 0: not noted
+    std::size_t delay_samples = 0;    ///< to drop from the start, the decoder's own included
+    std::size_t padding_samples = 0;  ///< to drop from the end
 
     [[nodiscard]] static std::optional<Mp3EncoderNote> parse(
         const Mp3Header& header, std::span<const std::uint8_t> frame) noexcept;

@@ -99,6 +99,7 @@ void Mp3Reader::read_encoder_note(const CancelToken& cancel) {
     begin_ += first_.frame_bytes;
     noted_frames_ = note->frames;
     drop_samples_ = note->delay_samples;
+    padding_samples_ = note->padding_samples;
 }
 
 // The next whole frame of the stream, at begin_. Nothing at the end.
@@ -158,6 +159,10 @@ bool Mp3Reader::decode_frame(const CancelToken& cancel) {
         pcm_.clear();
     }
     const auto channels = static_cast<std::size_t>(info_.channels);
+    // Only where the stream really ends as its note says: streams are also joined to longer ones.
+    if (decoded_frames_ == noted_frames_ &&
+        (!fill(Mp3Header::kBytes, cancel) || !Mp3Header::parse(ahead(0))))
+        pcm_.resize(pcm_.size() - std::min(padding_samples_ * channels, pcm_.size()));
     const std::size_t dropped = std::min(drop_samples_, pcm_.size() / channels);
     drop_samples_ -= dropped;
     pcm_read_ = dropped * channels;

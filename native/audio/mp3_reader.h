@@ -45,8 +45,9 @@ class Mp3Reader final : public FrameReader {
     bool ended_ = false;
     std::uint64_t noted_frames_ = 0;
     std::uint64_t decoded_frames_ = 0;
-    std::size_t drop_samples_ = 0;  ///< per channel, still to drop from the start
-    std::vector<float> pcm_;        ///< interleaved, of the last frame
+    std::size_t drop_samples_ = 0;     ///< per channel, still to drop from the start
+    std::size_t padding_samples_ = 0;  ///< per channel, to drop from the last noted frame
+    std::vector<float> pcm_;           ///< interleaved, of the last frame
     std::size_t pcm_read_ = 0;
 };
 
