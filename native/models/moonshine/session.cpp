@@ -78,11 +78,19 @@ void Session::prepare(const TaskRequest& request) {
         throw Error(ErrorCode::kInvalidRequest,
                     "moonshine has no option \"" + request.options.begin()->first + "\"");
     }
-    if (request.audio.count <= 0) throw Error(ErrorCode::kInputEmpty, "a segment without samples");
-    if (request.audio.count > longest_samples_) {
-        throw Error(ErrorCode::kInputTooLarge,
-                    "a segment of " + std::to_string(request.audio.count) + " samples; at most " +
-                        std::to_string(longest_samples_) + " fit");
+    const AudioSegment& audio = request.audio;
+    if (audio.count == 0) throw Error(ErrorCode::kInputEmpty, "a segment without samples");
+    const std::int64_t end = audio.store->end();
+    if (audio.count < 0 || audio.start < audio.store->begin() || audio.start > end ||
+        audio.count > end - audio.start) {
+        throw Error(ErrorCode::kInvalidRequest, "segment " + std::to_string(audio.start) + " + " +
+                                                    std::to_string(audio.count) +
+                                                    " is not within the resident audio");
+    }
+    if (audio.count > longest_samples_) {
+        throw Error(ErrorCode::kInputTooLarge, "a segment of " + std::to_string(audio.count) +
+                                                   " samples; at most " +
+                                                   std::to_string(longest_samples_) + " fit");
     }
 }
 
