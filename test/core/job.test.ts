@@ -10,7 +10,16 @@ test('a job needs an input, a model and a time; the rest has defaults', () => {
     input: { kind: 'path', path: '/a.wav' },
     task: 'transcribe',
     model: 'm',
-    options: { vad: { threshold: 0.5, minSilenceMs: 400, minSpeechMs: 250, padMs: 150 } },
+    options: {
+      vad: {
+        threshold: 0.5,
+        minSilenceMs: 400,
+        targetSegmentMs: 8_000,
+        longSilenceMs: 1_500,
+        minSpeechMs: 250,
+        padMs: 200,
+      },
+    },
     clocks: { busyTimeoutMs: 300_000, timeoutMs: 21_600_000 },
     tenant: 'default',
     submittedAt: 1,
