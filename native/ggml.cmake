@@ -24,6 +24,11 @@ add_subdirectory("${WHISPER_CPP_DIR}/ggml" ggml EXCLUDE_FROM_ALL)
 foreach(target ggml-base ggml-cpu ggml)
   target_compile_options(${target} PRIVATE -w "-ffile-prefix-map=${WHISPER_CPP_DIR}=whisper.cpp")
 endforeach()
+# Threads that wait for each other give way to other processes; see the header.
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  set_property(SOURCE "${WHISPER_CPP_DIR}/ggml/src/ggml-cpu/ggml-cpu.c" TARGET_DIRECTORY ggml-cpu
+    APPEND PROPERTY COMPILE_OPTIONS -include "${CMAKE_CURRENT_SOURCE_DIR}/framework/spin_wait.h")
+endif()
 
 # Header-only decoders that the same package ships.
 add_library(miniaudio_headers INTERFACE)
