@@ -114,9 +114,11 @@ test('an output directory that another run uses is refused', async () => {
   expect(await textsOf(place)).toEqual(expected);
 });
 
+/** Few jobs at once: when some are done, most of the others have not been taken yet. */
 function start(place: Workplace): WavepoolProcess {
   const outputs = ['--out', place.out, '--format', 'txt,srt', '--json'];
-  return place.start([undisturbed.inputs, ...outputs]);
+  const capacity = ['--workers', '1', '--batch', '4'];
+  return place.start([undisturbed.inputs, ...outputs, ...capacity]);
 }
 
 async function textsOf(place: Workplace): Promise<Map<string, string>> {
