@@ -34,7 +34,30 @@ export const PathInput = z.strictObject({
 });
 export type PathInput = z.infer<typeof PathInput>;
 
-export const JobInput = z.discriminatedUnion('kind', [PathInput]);
+/** The SHA-256 of an uploaded file's bytes. */
+export const UploadId = z.string().regex(/^[0-9a-f]{64}$/, 'an upload id is 64 hexadecimal digits');
+export type UploadId = z.infer<typeof UploadId>;
+
+const InputName = z.string().min(1).max(255);
+
+/** A file in the upload store. */
+export const UploadInput = z.strictObject({
+  kind: z.literal('upload'),
+  id: UploadId,
+  /** What the sender called it. */
+  name: InputName,
+});
+export type UploadInput = z.infer<typeof UploadInput>;
+
+/** A file that the worker fetches when it gets to the job. */
+export const UrlInput = z.strictObject({
+  kind: z.literal('url'),
+  url: z.url({ protocol: /^https?$/ }).max(4_096),
+  name: InputName,
+});
+export type UrlInput = z.infer<typeof UrlInput>;
+
+export const JobInput = z.discriminatedUnion('kind', [PathInput, UploadInput, UrlInput]);
 export type JobInput = z.infer<typeof JobInput>;
 
 /** How speech is told from silence. */
@@ -80,6 +103,9 @@ export const JobClocks = z.strictObject({
 });
 export type JobClocks = z.infer<typeof JobClocks>;
 
+/** Lower runs first, 0 before all. */
+export const JobPriority = z.int().min(0).max(2_097_151);
+
 export const JobData = z.strictObject({
   schemaVersion: z.literal(JOB_SCHEMA_VERSION).default(JOB_SCHEMA_VERSION),
   input: JobInput,
@@ -88,6 +114,8 @@ export const JobData = z.strictObject({
   options: TranscribeOptions.prefault({}),
   clocks: JobClocks.prefault({}),
   tenant: z.string().min(1).max(128).default('default'),
+  /** Whether segments are told while the job runs. */
+  partials: z.boolean().default(false),
   /** The `run` that submitted the job. */
   runId: z.string().min(1).max(128).optional(),
   /** Milliseconds since 1970. */
@@ -109,8 +137,7 @@ export const NewJob = JobData.omit({
 }).extend({
   /** Random when left out. Adding an id that the queue still knows runs nothing. */
   id: JobId.optional(),
-  /** Lower runs first, 0 before all. */
-  priority: z.int().min(0).max(2_097_151).default(1_000),
+  priority: JobPriority.default(1_000),
   /** Not started before this much time has passed. */
   delayMs: z.int().min(0).default(0),
   /** How often a failure that may pass by itself is tried in all. */

@@ -1,10 +1,13 @@
+/** A job's input on the machine of the worker that has the job. */
 import { stat } from 'node:fs/promises';
 import { basename } from 'node:path';
 import { WavepoolError } from '../core/errors.ts';
 import type { JobInput } from '../core/job.ts';
+import { uploadPath } from './uploads.ts';
+import { fetchInput, type UrlLimits } from './url-input.ts';
 
 /** An input as a local file that can be opened. */
-export interface ResolvedInput {
+export interface ResolvedInput extends AsyncDisposable {
   readonly path: string;
   /** Without its folder. */
   readonly name: string;
@@ -12,22 +15,84 @@ export interface ResolvedInput {
   readonly modifiedAtMs: number;
 }
 
+/** Where inputs that are not paths come from; without a place, there are none. */
+export interface InputPlaces {
+  readonly uploadsDir?: string | undefined;
+  readonly urls?: UrlLimits | undefined;
+}
+
 const NOT_THERE = new Set(['ENOENT', 'ENOTDIR', 'EACCES', 'ELOOP', 'ENAMETOOLONG']);
 
 /**
- * Finds a job's input on this machine.
- * @throws {WavepoolError} INPUT_NOT_FOUND, INPUT_EMPTY
+ * Finds a job's input on this machine, or fetches it. Dispose of it when it has been read: a fetched file goes then.
+ * @throws {WavepoolError} INPUT_NOT_FOUND, INPUT_EMPTY, and for a URL what `fetchInput` throws
  */
-export async function resolveInput(input: JobInput): Promise<ResolvedInput> {
-  const { path } = input;
+export async function resolveInput(
+  input: JobInput,
+  places: InputPlaces = {},
+  signal?: AbortSignal,
+): Promise<ResolvedInput> {
+  switch (input.kind) {
+    case 'path':
+      return localFile(input.path, input.path, basename(input.path));
+    case 'upload': {
+      const shown = describeInput(input);
+      if (places.uploadsDir === undefined) throw new WavepoolError('INPUT_NOT_FOUND', shown);
+      return localFile(uploadPath(places.uploadsDir, input.id), shown, input.name);
+    }
+    case 'url': {
+      const shown = describeInput(input);
+      if (places.urls === undefined) throw new WavepoolError('INPUT_FORBIDDEN', shown);
+      const fetched = await fetchInput(input.url, places.urls, signal);
+      try {
+        const file = await localFile(fetched.path, shown, input.name);
+        return { ...file, [Symbol.asyncDispose]: () => fetched[Symbol.asyncDispose]() };
+      } catch (error) {
+        await fetched[Symbol.asyncDispose]();
+        throw error;
+      }
+    }
+    default:
+      return input satisfies never;
+  }
+}
+
+/** What people call the input. */
+export function inputName(input: JobInput): string {
+  return input.kind === 'path' ? basename(input.path) : input.name;
+}
+
+/** Where the input is, for messages and transcripts; the query of a URL may hold secrets and is left out. */
+export function describeInput(input: JobInput): string {
+  switch (input.kind) {
+    case 'path':
+      return input.path;
+    case 'upload':
+      return `upload:${input.id}`;
+    case 'url': {
+      const { origin, pathname } = new URL(input.url);
+      return origin + pathname;
+    }
+    default:
+      return input satisfies never;
+  }
+}
+
+async function localFile(path: string, shown: string, name: string): Promise<ResolvedInput> {
   try {
     const found = await stat(path);
-    if (!found.isFile()) throw new WavepoolError('INPUT_NOT_FOUND', `${path} is not a file`);
-    if (found.size === 0) throw new WavepoolError('INPUT_EMPTY', path);
-    return { path, name: basename(path), bytes: found.size, modifiedAtMs: found.mtimeMs };
+    if (!found.isFile()) throw new WavepoolError('INPUT_NOT_FOUND', `${shown} is not a file`);
+    if (found.size === 0) throw new WavepoolError('INPUT_EMPTY', shown);
+    return {
+      path,
+      name,
+      bytes: found.size,
+      modifiedAtMs: found.mtimeMs,
+      [Symbol.asyncDispose]: () => Promise.resolve(),
+    };
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? String(error.code) : '';
     if (!NOT_THERE.has(code)) throw error;
-    throw new WavepoolError('INPUT_NOT_FOUND', `${path} (${code})`, { cause: error });
+    throw new WavepoolError('INPUT_NOT_FOUND', `${shown} (${code})`, { cause: error });
   }
 }

@@ -59,8 +59,9 @@ export class AudioWorker {
     const { settings, engine, results, logger } = this.#options;
     this.#served = await loadServedModels(engine, settings);
     const { runtime, detector, allowance } = this.#served;
-    const { ffmpeg } = settings;
-    const processor = new JobProcessor({ runtime, detector, results, allowance, ffmpeg });
+    const { ffmpeg, uploadsDir, urls } = settings;
+    const places = { uploadsDir, urls };
+    const processor = new JobProcessor({ runtime, detector, results, allowance, ffmpeg, places });
     for (const { id: model } of settings.models) {
       const onError = (err: unknown) => logger.warn({ err, model }, 'cancel request not read');
       const options = { address: settings.redis, model, onError };

@@ -8,7 +8,12 @@ import type { JobData, JobOutcome, JobProgress } from '../core/job.ts';
 import type { Transcript } from '../core/transcript.ts';
 import type { ModelEntry } from '../runtime/model-entry.ts';
 import type { Runtime } from '../runtime/runtime.ts';
-import { type ResolvedInput, resolveInput } from '../storage/inputs.ts';
+import {
+  describeInput,
+  type InputPlaces,
+  type ResolvedInput,
+  resolveInput,
+} from '../storage/inputs.ts';
 import type { ResultStore } from '../storage/result-store.ts';
 import type { DecodeAllowance } from './decode-allowance.ts';
 import { type InputReader, openInput } from './input-reader.ts';
@@ -24,6 +29,7 @@ export interface JobProcessorOptions {
   readonly results: ResultStore;
   readonly allowance: DecodeAllowance;
   readonly ffmpeg: string;
+  readonly places: InputPlaces;
 }
 
 export interface JobAttempt {
@@ -60,13 +66,15 @@ export class JobProcessor {
 
   async #transcribe(attempt: JobAttempt): Promise<Transcript> {
     const startedAt = Date.now();
-    const { runtime, ffmpeg } = this.#options;
+    const { runtime, ffmpeg, places } = this.#options;
     const recognizer = runtime.entry(attempt.data.model);
-    const input = await resolveInput(attempt.data.input);
+    await using input = await resolveInput(attempt.data.input, places, attempt.signal);
     const reader = await openInput(runtime.engine, input.path, ffmpeg);
     try {
       const transcription = await this.#run(attempt, reader, recognizer);
-      if (transcription.durationSeconds === 0) throw new WavepoolError('INPUT_EMPTY', input.path);
+      if (transcription.durationSeconds === 0) {
+        throw new WavepoolError('INPUT_EMPTY', describeInput(attempt.data.input));
+      }
       await assertUnchanged(input);
       return buildTranscript({
         jobId: attempt.jobId,
