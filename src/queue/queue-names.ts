@@ -26,3 +26,21 @@ export function cancelChannel(queue: string): string {
 export function cancelMarkKey(queue: string, jobId: string): string {
   return `wavepool-cancel:${queue}:${jobId}`;
 }
+
+/** Hash of the API keys' records by their ids. */
+export const API_KEYS_KEY = 'wavepool-api-keys';
+
+/** A page's login, by the hash of its token. */
+export function sessionKey(tokenHash: string): string {
+  return `wavepool-session:${tokenHash}`;
+}
+
+/** Which request an idempotency key was used for. */
+export function idempotencyKey(keyHash: string): string {
+  return `wavepool-idempotency:${keyHash}`;
+}
+
+/** Set of the jobs (`QUEUE/ID`) that refer to an upload. */
+export function uploadJobsKey(uploadId: string): string {
+  return `wavepool-upload:${uploadId}`;
+}
