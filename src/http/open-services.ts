@@ -1,0 +1,50 @@
+/** Opens what the server stands on, in the usual way: one Redis, one folder for results, one for uploads. */
+
+import type { Logger } from '../core/logger.ts';
+import { ApiKeys } from '../queue/api-keys.ts';
+import { QueueRegistry, type QueueRegistryOptions } from '../queue/queue-registry.ts';
+import { Sessions } from '../queue/sessions.ts';
+import { LocalResultStore } from '../storage/local-result-store.ts';
+import { UploadStore } from '../storage/uploads.ts';
+import type { MetricsSource, Services } from './services.ts';
+import { type HttpSettings, SESSION_LIFE_MS } from './settings.ts';
+
+export interface OpenServicesOptions
+  extends Pick<QueueRegistryOptions, 'address' | 'models' | 'readModels'> {
+  readonly resultsDir: string;
+  readonly uploadsDir: string;
+  readonly settings: HttpSettings;
+  readonly version: string;
+  readonly logger: Logger;
+  readonly closing: AbortSignal;
+  readonly metrics?: MetricsSource | undefined;
+  /** Milliseconds since 1970. @defaultValue Date.now */
+  readonly now?: (() => number) | undefined;
+}
+
+/**
+ * Close the `queues` when the server has ended.
+ * @throws {WavepoolError} REDIS_UNAVAILABLE
+ */
+export async function openServices(options: OpenServicesOptions): Promise<Services> {
+  const { address, models, readModels, settings, version, logger, closing, metrics } = options;
+  const { now = Date.now } = options;
+  const results = await LocalResultStore.open(options.resultsDir, now);
+  const uploads = await UploadStore.open(options.uploadsDir, now);
+  const queues = await QueueRegistry.open({ address, models, readModels, now });
+  const keys = new ApiKeys(queues.connection, now);
+  const sessions = new Sessions(queues.connection, SESSION_LIFE_MS);
+  return {
+    queues,
+    results,
+    uploads,
+    keys,
+    sessions,
+    metrics,
+    settings,
+    version,
+    logger,
+    now,
+    closing,
+  };
+}

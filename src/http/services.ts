@@ -1,0 +1,32 @@
+/** What the routes stand on. Whoever composes the process makes it; see `openServices` for the usual way. */
+import type { Logger } from '../core/logger.ts';
+import type { ApiKeys } from '../queue/api-keys.ts';
+import type { QueueRegistry } from '../queue/queue-registry.ts';
+import type { Sessions } from '../queue/sessions.ts';
+import type { ResultStore } from '../storage/result-store.ts';
+import type { UploadStore } from '../storage/uploads.ts';
+import type { HttpSettings } from './settings.ts';
+
+/** What Prometheus reads. */
+export interface MetricsSource {
+  readonly contentType: string;
+  collect(): Promise<string>;
+}
+
+export interface Services {
+  readonly queues: QueueRegistry;
+  readonly results: ResultStore;
+  readonly uploads: UploadStore;
+  readonly keys: ApiKeys;
+  readonly sessions: Sessions;
+  /** Without it, /metrics is not there. */
+  readonly metrics: MetricsSource | undefined;
+  readonly settings: HttpSettings;
+  /** Of the package. */
+  readonly version: string;
+  readonly logger: Logger;
+  /** Milliseconds since 1970. */
+  readonly now: () => number;
+  /** Aborts when the server is to end: streams that would go on for ever end then. */
+  readonly closing: AbortSignal;
+}
