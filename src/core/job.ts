@@ -25,12 +25,28 @@ export type JobId = z.infer<typeof JobId>;
 export const JobTask = z.enum(['transcribe']);
 export type JobTask = z.infer<typeof JobTask>;
 
+/** Encodings of audio without a header, by ffmpeg's names. */
+export const RAW_CODECS = [
+  ...['mulaw', 'alaw', 'u8', 's8', 's16le', 's16be', 's24le', 's24be', 's32le', 's32be'],
+  ...['f32le', 'f32be', 'f64le', 'f64be'],
+] as const;
+
+/** What a header would say of audio that has none. */
+export const RawAudioFormat = z.strictObject({
+  codec: z.enum(RAW_CODECS),
+  sampleRate: z.int().min(1_000).max(768_000),
+  channels: z.int().min(1).max(32),
+});
+export type RawAudioFormat = z.infer<typeof RawAudioFormat>;
+
 /** A file that the worker can open under the same path. */
 export const PathInput = z.strictObject({
   kind: z.literal('path'),
   path: z
     .string()
     .refine((path) => isAbsolute(path) && !path.includes('\0'), 'the path is absolute'),
+  /** Declares the file to be samples and nothing else; without it the content tells the format. */
+  rawFormat: RawAudioFormat.optional(),
 });
 export type PathInput = z.infer<typeof PathInput>;
 
@@ -88,6 +104,8 @@ export const JobData = z.strictObject({
   options: TranscribeOptions.prefault({}),
   clocks: JobClocks.prefault({}),
   tenant: z.string().min(1).max(128).default('default'),
+  /** Tell each segment as soon as it is recognized, and not only the whole transcript. */
+  partials: z.boolean().default(false),
   /** The `run` that submitted the job. */
   runId: z.string().min(1).max(128).optional(),
   /** Milliseconds since 1970. */
@@ -193,3 +211,34 @@ export const JobProgress = z.strictObject({
   segmentsDone: z.int().min(0),
 });
 export type JobProgress = z.infer<typeof JobProgress>;
+
+/** A segment of a job that still runs. Segments come in the order in which they were recognized. */
+export const PartialSegment = z.strictObject({
+  /** Place in the order of the audio. After a crash or a retry a place may come again, and counts as told last. */
+  index: z.int().min(0),
+  /** Seconds from the beginning of the input. */
+  start: z.number().min(0),
+  end: z.number().min(0),
+  /** Empty where no words were recognized; the transcript leaves such segments out. */
+  text: z.string(),
+});
+export type PartialSegment = z.infer<typeof PartialSegment>;
+
+/** The segment that a worker told, or nothing for one of another version. */
+export function parsePartialSegment(raw: unknown): PartialSegment | undefined {
+  return PartialSegment.safeParse(raw).data;
+}
+
+const RAW_FORMAT_WORDS = /^([a-z0-9]+),(\d+),(\d+)$/;
+
+/**
+ * Reads `codec,rate,channels`, such as `mulaw,8000,1`.
+ * @throws {WavepoolError} INVALID_REQUEST
+ */
+export function parseRawAudioFormat(text: string): RawAudioFormat {
+  const [, codec, sampleRate, channels] = RAW_FORMAT_WORDS.exec(text) ?? [];
+  if (codec === undefined)
+    throw new WavepoolError('INVALID_REQUEST', `${text} is not CODEC,RATE,CHANNELS`);
+  const raw = { codec, sampleRate: Number(sampleRate), channels: Number(channels) };
+  return parse(RawAudioFormat, raw, `input format ${text}`);
+}

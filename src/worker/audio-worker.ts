@@ -20,6 +20,7 @@ import { openConnection } from '../queue/connection.ts';
 import { toQueueError } from '../queue/failures.ts';
 import { PresencePublisher } from '../queue/presence.ts';
 import { QUEUE_PREFIX, queueNameOf } from '../queue/queue-names.ts';
+import { SegmentWriter } from '../queue/segment-stream.ts';
 import type { Engine } from '../runtime/engine.ts';
 import type { ResultStore } from '../storage/result-store.ts';
 import { HeldJobs, LockLostError } from './held-jobs.ts';
@@ -109,7 +110,10 @@ export class AudioWorker {
     // BullMQ gives a signal only to three declared parameters; ours comes from `HeldJobs`, so two are enough.
     const worker: ModelWorker = new Worker(
       queue,
-      (job: TranscribeJob, token = '') => this.#process(job, token, processor),
+      (job: TranscribeJob, token = '') => {
+        const partials = new SegmentWriter(connection, queue, String(job.id));
+        return this.#process(job, token, processor, partials);
+      },
       {
         connection,
         prefix: QUEUE_PREFIX,
@@ -133,7 +137,12 @@ export class AudioWorker {
   }
 
   /** One delivery of a job. What it throws is what BullMQ understands. */
-  async #process(job: TranscribeJob, token: string, processor: JobProcessor): Promise<JobOutcome> {
+  async #process(
+    job: TranscribeJob,
+    token: string,
+    processor: JobProcessor,
+    partials: SegmentWriter,
+  ): Promise<JobOutcome> {
     const jobId = String(job.id);
     const queue = job.queueName;
     const logger = this.#options.logger.child({ jobId, queue });
@@ -143,14 +152,17 @@ export class AudioWorker {
       const held = this.#held.hold(queue, jobId, token, data.clocks);
       const { submittedAt } = data;
       cancellation = await this.#cancellations.get(queue)?.watch({ id: jobId, submittedAt });
-      return await processor.process({
+      const outcome = await processor.process({
         jobId,
         data,
         signal: cancellation ? AbortSignal.any([held, cancellation.signal]) : held,
         priority: job.priority,
         onProgress: (progress) => this.#tell(job, progress, logger),
+        onSegment: data.partials ? (segment) => partials.append(segment) : undefined,
         assertOwned: () => assertOwned(job, token),
       });
+      await partials.flushed();
+      return outcome;
     } catch (thrown) {
       throw await this.#explain(thrown, job, token, logger);
     } finally {
