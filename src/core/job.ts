@@ -11,6 +11,16 @@ export const ModelId = z
   .regex(/^[a-z0-9][a-z0-9._-]{0,63}$/, 'a model id is a-z, 0-9, ".", "_", "-", at most 64');
 export type ModelId = z.infer<typeof ModelId>;
 
+/** In Redis a job lies beside the queue's own keys and must not have the name of one. */
+const QUEUE_KEYS = new Set(
+  [
+    'active wait waiting-children paused id delayed prioritized stalled-check completed failed stalled',
+    'repeat limiter meta events pc marker de metrics',
+  ]
+    .join(' ')
+    .split(' '),
+);
+
 /** Unique within a model's queue. The queue refuses ":" and ids that are whole numbers. */
 export const JobId = z
   .string()
@@ -18,7 +28,8 @@ export const JobId = z
     /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/,
     'a job id is A-Z, a-z, 0-9, ".", "_", "-", at most 128',
   )
-  .refine((id) => !/^\d+$/.test(id), 'a job id is not a whole number');
+  .refine((id) => !/^\d+$/.test(id), 'a job id is not a whole number')
+  .refine((id) => !QUEUE_KEYS.has(id), "a job id is not one of the queue's own words");
 export type JobId = z.infer<typeof JobId>;
 
 /** What is asked of the model. Other tasks join the list together with the code that runs them. */

@@ -35,9 +35,12 @@ test('bad job data is refused with the field that is wrong', () => {
   expect(() => parseJobData({ ...smallest, surprise: 1 })).toThrow('surprise');
 });
 
-test.each(['a:b', '12345', '', '-a', 'a/b', 'ä', 'x'.repeat(129)])('job id %j is refused', (id) => {
-  expect(JobId.safeParse(id).success).toBe(false);
-});
+test.each(['failed', 'wait', 'meta', 'a:b', '12345', '', '-a', 'a/b', 'ä', 'x'.repeat(129)])(
+  'job id %j is refused',
+  (id) => {
+    expect(JobId.safeParse(id).success).toBe(false);
+  },
+);
 
 test.each(['A1', 'run-1.file_7', '0a', '..'.padStart(3, 'a')])('job id %j is allowed', (id) => {
   expect(JobId.safeParse(id).success).toBe(true);
