@@ -54,19 +54,19 @@ test('jobs of one state are found behind many of another that is kept in the sam
   const { address } = redis;
   await using queue = await AudioQueue.open({ address, model: 'crowded' });
   const add = (id: string) => queue.add({ id, input: { kind: 'path', path: '/a.wav' } });
-  await add('failed');
+  await add('bad');
   {
     await using _ = startWorker(address, 'crowded', () => {
       throw new WavepoolError('INPUT_EMPTY', 'a');
     });
-    await queue.waitFor('failed').catch(() => undefined);
+    await queue.waitFor('bad').catch(() => undefined);
   }
   for (const id of ['a', 'b', 'c']) {
     await add(id);
     await queue.cancel(id);
   }
   const listed = await queue.list({ states: ['failed'], limit: 1 });
-  expect(listed).toMatchObject([{ id: 'failed', state: 'failed' }]);
+  expect(listed).toMatchObject([{ id: 'bad', state: 'failed' }]);
 });
 
 test('a model is known from its first job on', async () => {
