@@ -1,6 +1,6 @@
 /** The `wavepool` command line: its commands, and how a command line becomes an exit code. */
-import { createRequire } from 'node:module';
 import { Command, CommanderError } from 'commander';
+import { packageVersion } from '../core/package-version.ts';
 import type { CliContext } from './context.ts';
 import type { DoctorProbes } from './doctor-checks.ts';
 import { addDoctorCommand } from './doctor-command.ts';
@@ -64,10 +64,4 @@ async function missingModels(config: CliContext['config'], context: CliContext):
   return listed
     .filter(({ entry, state }) => needed.includes(entry.id) && state !== 'installed')
     .map(({ entry }) => entry.id);
-}
-
-function packageVersion(): string {
-  const manifest: unknown = createRequire(import.meta.url)('wavepool/package.json');
-  const isObject = typeof manifest === 'object' && manifest !== null && 'version' in manifest;
-  return isObject ? String(manifest.version) : 'unknown';
 }

@@ -8,6 +8,7 @@ import {
   JobProgress,
   JobTask,
   ModelId,
+  RawAudioFormat,
   TranscribeOptions,
   UploadId,
 } from './job.ts';
@@ -34,6 +35,9 @@ export const JobRequestInput = z
       .optional(),
     /** Shown for an upload or a URL in place of a file name. */
     name: FileName.optional(),
+    rawFormat: RawAudioFormat.meta({
+      description: 'declares samples without a header',
+    }).optional(),
   })
   .refine(
     ({ path, uploadId, url }) =>

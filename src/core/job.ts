@@ -11,6 +11,16 @@ export const ModelId = z
   .regex(/^[a-z0-9][a-z0-9._-]{0,63}$/, 'a model id is a-z, 0-9, ".", "_", "-", at most 64');
 export type ModelId = z.infer<typeof ModelId>;
 
+/** In Redis a job lies beside the queue's own keys and must not have the name of one. */
+const QUEUE_KEYS = new Set(
+  [
+    'active wait waiting-children paused id delayed prioritized stalled-check completed failed stalled',
+    'repeat limiter meta events pc marker de metrics',
+  ]
+    .join(' ')
+    .split(' '),
+);
+
 /** Unique within a model's queue. The queue refuses ":" and ids that are whole numbers. */
 export const JobId = z
   .string()
@@ -18,12 +28,27 @@ export const JobId = z
     /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/,
     'a job id is A-Z, a-z, 0-9, ".", "_", "-", at most 128',
   )
-  .refine((id) => !/^\d+$/.test(id), 'a job id is not a whole number');
+  .refine((id) => !/^\d+$/.test(id), 'a job id is not a whole number')
+  .refine((id) => !QUEUE_KEYS.has(id), "a job id is not one of the queue's own words");
 export type JobId = z.infer<typeof JobId>;
 
 /** What is asked of the model. Other tasks join the list together with the code that runs them. */
 export const JobTask = z.enum(['transcribe']);
 export type JobTask = z.infer<typeof JobTask>;
+
+/** Encodings of audio without a header, by ffmpeg's names. */
+export const RAW_CODECS = [
+  ...['mulaw', 'alaw', 'u8', 's8', 's16le', 's16be', 's24le', 's24be', 's32le', 's32be'],
+  ...['f32le', 'f32be', 'f64le', 'f64be'],
+] as const;
+
+/** What a header would say of audio that has none. */
+export const RawAudioFormat = z.strictObject({
+  codec: z.enum(RAW_CODECS),
+  sampleRate: z.int().min(1_000).max(768_000),
+  channels: z.int().min(1).max(32),
+});
+export type RawAudioFormat = z.infer<typeof RawAudioFormat>;
 
 /** A file that the worker can open under the same path. */
 export const PathInput = z.strictObject({
@@ -31,6 +56,8 @@ export const PathInput = z.strictObject({
   path: z
     .string()
     .refine((path) => isAbsolute(path) && !path.includes('\0'), 'the path is absolute'),
+  /** Declares the file to be samples and nothing else; without it the content tells the format. */
+  rawFormat: RawAudioFormat.optional(),
 });
 export type PathInput = z.infer<typeof PathInput>;
 
@@ -46,6 +73,7 @@ export const UploadInput = z.strictObject({
   id: UploadId,
   /** What the sender called it. */
   name: InputName,
+  rawFormat: RawAudioFormat.optional(),
 });
 export type UploadInput = z.infer<typeof UploadInput>;
 
@@ -54,6 +82,7 @@ export const UrlInput = z.strictObject({
   kind: z.literal('url'),
   url: z.url({ protocol: /^https?$/ }).max(4_096),
   name: InputName,
+  rawFormat: RawAudioFormat.optional(),
 });
 export type UrlInput = z.infer<typeof UrlInput>;
 
@@ -114,7 +143,7 @@ export const JobData = z.strictObject({
   options: TranscribeOptions.prefault({}),
   clocks: JobClocks.prefault({}),
   tenant: z.string().min(1).max(128).default('default'),
-  /** Whether segments are told while the job runs. */
+  /** Tell each segment as soon as it is recognized, and not only the whole transcript. */
   partials: z.boolean().default(false),
   /** The `run` that submitted the job. */
   runId: z.string().min(1).max(128).optional(),
@@ -220,3 +249,34 @@ export const JobProgress = z.strictObject({
   segmentsDone: z.int().min(0),
 });
 export type JobProgress = z.infer<typeof JobProgress>;
+
+/** A segment of a job that still runs. Segments come in the order in which they were recognized. */
+export const PartialSegment = z.strictObject({
+  /** Place in the order of the audio. After a crash or a retry a place may come again, and counts as told last. */
+  index: z.int().min(0),
+  /** Seconds from the beginning of the input. */
+  start: z.number().min(0),
+  end: z.number().min(0),
+  /** Empty where no words were recognized; the transcript leaves such segments out. */
+  text: z.string(),
+});
+export type PartialSegment = z.infer<typeof PartialSegment>;
+
+/** The segment that a worker told, or nothing for one of another version. */
+export function parsePartialSegment(raw: unknown): PartialSegment | undefined {
+  return PartialSegment.safeParse(raw).data;
+}
+
+const RAW_FORMAT_WORDS = /^([a-z0-9]+),(\d+),(\d+)$/;
+
+/**
+ * Reads `codec,rate,channels`, such as `mulaw,8000,1`.
+ * @throws {WavepoolError} INVALID_REQUEST
+ */
+export function parseRawAudioFormat(text: string): RawAudioFormat {
+  const [, codec, sampleRate, channels] = RAW_FORMAT_WORDS.exec(text) ?? [];
+  if (codec === undefined)
+    throw new WavepoolError('INVALID_REQUEST', `${text} is not CODEC,RATE,CHANNELS`);
+  const raw = { codec, sampleRate: Number(sampleRate), channels: Number(channels) };
+  return parse(RawAudioFormat, raw, `input format ${text}`);
+}

@@ -9,8 +9,7 @@ import { UploadStore } from '../storage/uploads.ts';
 import type { MetricsSource, Services } from './services.ts';
 import { type HttpSettings, SESSION_LIFE_MS } from './settings.ts';
 
-export interface OpenServicesOptions
-  extends Pick<QueueRegistryOptions, 'address' | 'models' | 'readModels'> {
+export interface OpenServicesOptions extends Pick<QueueRegistryOptions, 'address' | 'models'> {
   readonly resultsDir: string;
   readonly uploadsDir: string;
   readonly settings: HttpSettings;
@@ -27,11 +26,11 @@ export interface OpenServicesOptions
  * @throws {WavepoolError} REDIS_UNAVAILABLE
  */
 export async function openServices(options: OpenServicesOptions): Promise<Services> {
-  const { address, models, readModels, settings, version, logger, closing, metrics } = options;
+  const { address, models, settings, version, logger, closing, metrics } = options;
   const { now = Date.now } = options;
   const results = await LocalResultStore.open(options.resultsDir, now);
   const uploads = await UploadStore.open(options.uploadsDir, now);
-  const queues = await QueueRegistry.open({ address, models, readModels, now });
+  const queues = await QueueRegistry.open({ address, models, now });
   const keys = new ApiKeys(queues.connection, now);
   const sessions = new Sessions(queues.connection, SESSION_LIFE_MS);
   return {

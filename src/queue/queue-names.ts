@@ -44,3 +44,19 @@ export function idempotencyKey(keyHash: string): string {
 export function uploadJobsKey(uploadId: string): string {
   return `wavepool-upload:${uploadId}`;
 }
+
+/** Sorted set of worker ids by the time of their last heartbeat. */
+export const WORKERS_KEY = 'wavepool-workers';
+
+/** What a worker published last; gone soon after its last heartbeat. */
+export function workerKey(workerId: string): string {
+  return `wavepool-workers:${workerId}`;
+}
+
+/** Set of the models that have had a job. */
+export const MODELS_KEY = 'wavepool-models';
+
+/** The finished segments of one job, while they are of interest. */
+export function segmentStreamKey(queue: string, jobId: string): string {
+  return `wavepool-segments:${queue}:${jobId}`;
+}

@@ -11,14 +11,14 @@ import {
   toRedisError,
 } from './connection.ts';
 import type { JobView } from './job-view.ts';
+import { readKnownModels } from './known-models.ts';
+import { readPresence } from './presence.ts';
 import { bullKey, queueNameOf } from './queue-names.ts';
 
 export interface QueueRegistryOptions {
   readonly address: RedisAddress;
   /** Models that may have jobs before a worker or a queue of theirs was ever seen. */
   readonly models: readonly ModelId[];
-  /** Models that Redis knows of, by their workers or their jobs. */
-  readonly readModels: (connection: Redis) => Promise<readonly ModelId[]>;
   /** Milliseconds since 1970. @defaultValue Date.now */
   readonly now?: (() => number) | undefined;
 }
@@ -54,12 +54,12 @@ export class QueueRegistry {
    * @throws {WavepoolError} REDIS_UNAVAILABLE
    */
   async models(): Promise<ModelId[]> {
-    try {
-      const seen = await this.#options.readModels(this.connection);
-      return [...new Set([...this.#options.models, ...this.#queues.keys(), ...seen])].toSorted();
-    } catch (error) {
-      throw toRedisError(error);
-    }
+    const [known, workers] = await Promise.all([
+      readKnownModels(this.connection),
+      readPresence(this.connection),
+    ]);
+    const served = workers.flatMap(({ models }) => models.map(({ id }) => id));
+    return [...new Set([...this.#options.models, ...known, ...served])].toSorted();
   }
 
   /**

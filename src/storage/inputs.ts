@@ -2,7 +2,7 @@
 import { stat } from 'node:fs/promises';
 import { basename } from 'node:path';
 import { WavepoolError } from '../core/errors.ts';
-import type { JobInput } from '../core/job.ts';
+import type { JobInput, RawAudioFormat } from '../core/job.ts';
 import { uploadPath } from './uploads.ts';
 import { fetchInput, type UrlLimits } from './url-input.ts';
 
@@ -13,6 +13,8 @@ export interface ResolvedInput extends AsyncDisposable {
   readonly name: string;
   readonly bytes: number;
   readonly modifiedAtMs: number;
+  /** Declared; see `PathInput`. */
+  readonly rawFormat: RawAudioFormat | undefined;
 }
 
 /** Where inputs that are not paths come from; without a place, there are none. */
@@ -32,23 +34,25 @@ export async function resolveInput(
   places: InputPlaces = {},
   signal?: AbortSignal,
 ): Promise<ResolvedInput> {
+  const name = inputName(input);
+  const shown = describeInput(input);
+  const { rawFormat } = input;
   switch (input.kind) {
     case 'path':
-      return localFile(input.path, input.path, basename(input.path));
+      return localFile(input.path, { shown, name, rawFormat });
     case 'upload': {
-      const shown = describeInput(input);
       if (places.uploadsDir === undefined) throw new WavepoolError('INPUT_NOT_FOUND', shown);
-      return localFile(uploadPath(places.uploadsDir, input.id), shown, input.name);
+      return localFile(uploadPath(places.uploadsDir, input.id), { shown, name, rawFormat });
     }
     case 'url': {
-      const shown = describeInput(input);
       if (places.urls === undefined) throw new WavepoolError('INPUT_FORBIDDEN', shown);
       const fetched = await fetchInput(input.url, places.urls, signal);
+      const dispose = async (): Promise<void> => fetched[Symbol.asyncDispose]();
       try {
-        const file = await localFile(fetched.path, shown, input.name);
-        return { ...file, [Symbol.asyncDispose]: () => fetched[Symbol.asyncDispose]() };
+        const file = await localFile(fetched.path, { shown, name, rawFormat });
+        return { ...file, [Symbol.asyncDispose]: dispose };
       } catch (error) {
-        await fetched[Symbol.asyncDispose]();
+        await dispose();
         throw error;
       }
     }
@@ -78,7 +82,10 @@ export function describeInput(input: JobInput): string {
   }
 }
 
-async function localFile(path: string, shown: string, name: string): Promise<ResolvedInput> {
+async function localFile(
+  path: string,
+  { shown, name, rawFormat }: { shown: string } & Pick<ResolvedInput, 'name' | 'rawFormat'>,
+): Promise<ResolvedInput> {
   try {
     const found = await stat(path);
     if (!found.isFile()) throw new WavepoolError('INPUT_NOT_FOUND', `${shown} is not a file`);
@@ -88,6 +95,7 @@ async function localFile(path: string, shown: string, name: string): Promise<Res
       name,
       bytes: found.size,
       modifiedAtMs: found.mtimeMs,
+      rawFormat,
       [Symbol.asyncDispose]: () => Promise.resolve(),
     };
   } catch (error) {

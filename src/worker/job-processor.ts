@@ -4,7 +4,7 @@
  */
 import { stat } from 'node:fs/promises';
 import { WavepoolError } from '../core/errors.ts';
-import type { JobData, JobOutcome, JobProgress } from '../core/job.ts';
+import type { JobData, JobOutcome, JobProgress, PartialSegment } from '../core/job.ts';
 import type { Transcript } from '../core/transcript.ts';
 import type { ModelEntry } from '../runtime/model-entry.ts';
 import type { Runtime } from '../runtime/runtime.ts';
@@ -17,7 +17,8 @@ import {
 import type { ResultStore } from '../storage/result-store.ts';
 import type { DecodeAllowance } from './decode-allowance.ts';
 import { type InputReader, openInput } from './input-reader.ts';
-import { buildTranscript, outcomeOf } from './transcript-builder.ts';
+import type { RecognizedSegment } from './pending-segments.ts';
+import { buildTranscript, outcomeOf, toSeconds } from './transcript-builder.ts';
 import { type Transcription, TranscriptionRun } from './transcription.ts';
 
 /** Progress within a phase is told at most this often. */
@@ -38,6 +39,8 @@ export interface JobAttempt {
   readonly priority: number;
   readonly signal: AbortSignal;
   readonly onProgress: (progress: JobProgress) => void;
+  /** Told each segment when it is done. */
+  readonly onSegment?: ((segment: PartialSegment) => void) | undefined;
   /** Throws when the job is no longer this worker's: its result must not be written then. */
   readonly assertOwned: () => Promise<void>;
 }
@@ -69,7 +72,7 @@ export class JobProcessor {
     const { runtime, ffmpeg, places } = this.#options;
     const recognizer = runtime.entry(attempt.data.model);
     await using input = await resolveInput(attempt.data.input, places, attempt.signal);
-    const reader = await openInput(runtime.engine, input.path, ffmpeg);
+    const reader = await openInput(runtime.engine, input, ffmpeg);
     try {
       const transcription = await this.#run(attempt, reader, recognizer);
       if (transcription.durationSeconds === 0) {
@@ -114,6 +117,10 @@ export class JobProcessor {
         if (now - toldAt < PROGRESS_INTERVAL_MS) return;
         toldAt = now;
         attempt.onProgress({ phase: 'running', ...progress });
+      },
+      onSegment: ({ startSample, endSample, text }: RecognizedSegment, index: number) => {
+        const [start, end] = [toSeconds(startSample), toSeconds(endSample)];
+        attempt.onSegment?.({ index, start, end, text });
       },
     };
     const services = { detector, recognizer, allowance, now: () => performance.now() };

@@ -52,7 +52,7 @@ export function buildTranscript(facts: TranscriptFacts): Transcript {
 }
 
 /** Milliseconds are as fine as anybody reads, and make the JSON short. */
-function toSeconds(samples: number): number {
+export function toSeconds(samples: number): number {
   return Math.round((samples * 1_000) / SAMPLE_RATE) / 1_000;
 }
 

@@ -35,7 +35,6 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
   const services = await openServices({
     address: redis.address,
     models: [TEST_MODEL],
-    readModels: () => Promise.resolve([]),
     resultsDir: join(redis.dataDir, 'results'),
     uploadsDir,
     settings: { ...DEFAULT_SETTINGS, port: 0, defaultModel: TEST_MODEL, ...options.settings },
