@@ -18,7 +18,7 @@ import {
   parseDuration,
   placesOf,
 } from './options.ts';
-import { openRedis } from './redis-access.ts';
+import { RedisAccess } from './redis-access.ts';
 import { describeProblem } from './run-report.ts';
 
 /** Inputs added in one call. */
@@ -91,7 +91,7 @@ async function enqueue(
   context: CliContext,
 ): Promise<void> {
   const roots = await resolveRoots(paths);
-  await using redis = await openRedis(placesOf(context.config, options));
+  await using redis = await RedisAccess.open(placesOf(context.config, options));
   await using queue = await AudioQueue.open({ address: redis.address, model: options.model });
   const submission = new Submission(queue, options, context);
   let skipped = 0;

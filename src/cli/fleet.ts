@@ -9,7 +9,7 @@ import type { RedisAddress } from '../queue/connection.ts';
 import type { WorkerCrash } from '../worker/supervisor.ts';
 import { Supervisor } from '../worker/supervisor.ts';
 import type { Capacity } from './options.ts';
-import { openRedis, type RedisAccess } from './redis-access.ts';
+import { RedisAccess } from './redis-access.ts';
 
 export interface FleetOptions {
   readonly config: Config;
@@ -47,7 +47,7 @@ export class Fleet implements AsyncDisposable {
    * @throws {WavepoolError} REDIS_MISSING, REDIS_UNAVAILABLE, REDIS_UNSUITABLE, or why a worker could not start
    */
   static async start(options: FleetOptions): Promise<Fleet> {
-    const redis = await openRedis(options.config, options.signal);
+    const redis = await RedisAccess.open(options.config, options.signal);
     try {
       const { address } = redis;
       const model = options.model.entry.id;
@@ -56,7 +56,7 @@ export class Fleet implements AsyncDisposable {
       await fleet.#startWorkers();
       return fleet;
     } catch (error) {
-      await redis.release();
+      await redis[Symbol.asyncDispose]();
       throw error;
     }
   }
@@ -94,7 +94,7 @@ export class Fleet implements AsyncDisposable {
   async #close(): Promise<void> {
     await this.#supervisor.close({ deadlineMs: 0 });
     await this.queue.close();
-    await this.#redis.release();
+    await this.#redis[Symbol.asyncDispose]();
   }
 }
 

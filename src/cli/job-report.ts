@@ -12,7 +12,7 @@ export function jobTable(views: readonly JobView[], now: number, folder: string)
     view.data.model,
     view.state,
     `${formatDuration(Math.max(0, now - view.data.submittedAt) / 1_000)} ago`,
-    shownPath(view.data.input.path, folder),
+    shownPath(inputOf(view), folder),
     noteOf(view),
   ]);
   return textTable([['job', 'model', 'state', 'submitted', 'input', 'note'], ...rows]);
@@ -34,7 +34,7 @@ export function describeJob(view: JobView): string {
     ['job', view.id],
     ['model', data.model],
     ['state', view.state],
-    ['input', printable(data.input.path)],
+    ['input', printable(inputOf(view))],
     ['tenant', data.tenant],
     ['priority', String(view.priority)],
     ['attempts', String(view.attemptsMade)],
@@ -55,6 +55,10 @@ export function describeJob(view: JobView): string {
   return textTable(
     rows.flatMap(([name, value]) => (value === undefined || value === '' ? [] : [[name, value]])),
   );
+}
+
+function inputOf({ data: { input } }: JobView): string {
+  return input.path;
 }
 
 function timeOf(ms: number | undefined): string | undefined {

@@ -8,7 +8,7 @@ import {
   type RedisAddress,
 } from '../queue/connection.ts';
 import { readKnownModels } from '../queue/known-models.ts';
-import { openRedis } from './redis-access.ts';
+import { RedisAccess } from './redis-access.ts';
 
 export interface Queues extends AsyncDisposable {
   readonly all: readonly AudioQueue[];
@@ -19,11 +19,11 @@ export interface Queues extends AsyncDisposable {
  * @throws {WavepoolError} INVALID_REQUEST, REDIS_MISSING, REDIS_UNAVAILABLE, REDIS_UNSUITABLE
  */
 export async function openQueues(config: Config, model: string | undefined): Promise<Queues> {
-  const redis = await openRedis(config);
+  const redis = await RedisAccess.open(config);
   const all: AudioQueue[] = [];
   const close = async (): Promise<void> => {
     for (const queue of all) await queue.close();
-    await redis.release();
+    await redis[Symbol.asyncDispose]();
   };
   try {
     const { address } = redis;

@@ -1,27 +1,27 @@
-/** The Redis of a command: the one of `--redis`, or the private one of the data directory. */
+/** Redis for commands that start no workers: the one of `--redis`, or the data directory's own. */
 import type { Config } from '../core/config.ts';
 import type { RedisAddress } from '../queue/connection.ts';
 import { EmbeddedRedis } from '../queue/embedded-redis.ts';
 
-export interface RedisAccess extends AsyncDisposable {
+export class RedisAccess implements AsyncDisposable {
   readonly address: RedisAddress;
-  /** Close the queues before. The private server ends when nobody else uses it; what is in it is kept. Idempotent. */
-  release(): Promise<void>;
-}
+  readonly #embedded: EmbeddedRedis | undefined;
 
-/**
- * @param signal ends the wait for a private server that does not come up
- * @throws {WavepoolError} REDIS_MISSING, REDIS_UNAVAILABLE, REDIS_UNSUITABLE
- */
-export async function openRedis(config: Config, signal?: AbortSignal): Promise<RedisAccess> {
-  const { redisUrl } = config;
-  if (redisUrl !== undefined) {
-    const release = () => Promise.resolve();
-    return { address: { kind: 'url', url: redisUrl }, release, [Symbol.asyncDispose]: release };
+  private constructor(address: RedisAddress, embedded: EmbeddedRedis | undefined) {
+    this.address = address;
+    this.#embedded = embedded;
   }
-  const embedded = await EmbeddedRedis.acquire({ ...config, signal });
-  const release = async (): Promise<void> => {
-    await embedded.release();
-  };
-  return { address: embedded.address, release, [Symbol.asyncDispose]: release };
+
+  /** @throws {WavepoolError} REDIS_MISSING, REDIS_UNAVAILABLE, REDIS_UNSUITABLE */
+  static async open(config: Config, signal?: AbortSignal): Promise<RedisAccess> {
+    const { redisUrl } = config;
+    if (redisUrl !== undefined) return new RedisAccess({ kind: 'url', url: redisUrl }, undefined);
+    const embedded = await EmbeddedRedis.acquire({ ...config, signal });
+    return new RedisAccess(embedded.address, embedded);
+  }
+
+  /** Close everything that is connected before. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#embedded?.release();
+  }
 }

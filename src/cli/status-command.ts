@@ -10,7 +10,7 @@ import { printLine } from './context.ts';
 import { watchInterrupts } from './interrupts.ts';
 import type { PlaceOptions } from './options.ts';
 import { addQueueOptions, parseCount, placesOf } from './options.ts';
-import { openRedis } from './redis-access.ts';
+import { RedisAccess } from './redis-access.ts';
 import { describeStatus } from './status-table.ts';
 
 const REFRESH_MS = 2_000;
@@ -47,7 +47,7 @@ export function addStatusCommand(program: Command, context: CliContext): void {
 }
 
 async function status(options: StatusOptions, context: CliContext): Promise<void> {
-  await using redis = await openRedis(placesOf(context.config, options));
+  await using redis = await RedisAccess.open(placesOf(context.config, options));
   const connection = openConnection(redis.address, { role: 'fail-fast', name: 'status' });
   await connect(connection, redis.address);
   const show = async (): Promise<void> => {
