@@ -389,3 +389,15 @@ test('a watched directory: what comes in is transcribed, and after a restart onl
   expect(worker.ran).toEqual(['a.wav', 'b.wav']);
   expect(outputs()).toEqual({ 'a.txt': 'alpha\n', 'sub/b.txt': 'beta\n' });
 });
+
+test('many jobs at once are no cause for a warning about leaks', async () => {
+  const warnings: string[] = [];
+  const listen = (warning: Error): void => {
+    warnings.push(warning.name);
+  };
+  process.on('warning', listen);
+  write(Object.fromEntries(Array.from({ length: 20 }, (_, index) => [`${index}.wav`, 'x'])));
+  await runWithWorker({ maxInFlight: 16 });
+  process.off('warning', listen);
+  expect(warnings).toEqual([]);
+});
