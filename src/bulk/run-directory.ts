@@ -11,6 +11,7 @@
  * ahead, for the progress bar.
  */
 import { createHash } from 'node:crypto';
+import { setMaxListeners } from 'node:events';
 import path from 'node:path';
 import { toWavepoolError } from '../core/errors.ts';
 import type { NewJob } from '../core/job.ts';
@@ -92,6 +93,8 @@ class DirectoryRun {
     this.#options = options;
     this.#output = output;
     this.#gate = new ConcurrencyGate(options.maxInFlight);
+    // Every job under way listens; Node takes more than ten for a leak.
+    setMaxListeners(options.maxInFlight, this.#leave.signal);
     this.#optionsKey = optionsKeyOf(options);
   }
 

@@ -21,7 +21,7 @@ test('more slots than are validated end with exit code 3 and the command that va
   expect(stderr).toContain('wavepool models validate moonshine-tiny --slots 2');
   expect(stdout).toBe('');
   expect(await place.outputs(out)).toEqual([]);
-  expect(await place.redisRuns()).toBe(false);
+  expect(await place.redisPid()).toBeUndefined();
 });
 
 test('two slots without evidence, or two workers, write what one slot writes', async () => {

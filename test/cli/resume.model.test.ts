@@ -50,7 +50,7 @@ test('a run that was killed goes on where it was, and no finished file is redone
   const manifest = await place.manifest();
   expect(manifest).toHaveLength(CLIPS);
   expect(manifest).toEqual(expect.arrayContaining(finished));
-  expect(await place.redisRuns()).toBe(false);
+  expect(await place.redisPid()).toBeUndefined();
 });
 
 test('a worker that is killed in the middle changes nothing in the outputs', async () => {
@@ -64,7 +64,7 @@ test('a worker that is killed in the middle changes nothing in the outputs', asy
   expect(stderr).toContain('a worker died (SIGKILL)');
   expect(JSON.parse(stdout)).toMatchObject({ found: CLIPS, done: CLIPS, failed: [] });
   expect(await textsOf(place)).toEqual(expected);
-  expect(await place.redisRuns()).toBe(false);
+  expect(await place.redisPid()).toBeUndefined();
 });
 
 test('Ctrl-C ends a run with 130 and its work in order; the same command completes it', async () => {
@@ -79,7 +79,7 @@ test('Ctrl-C ends a run with 130 and its work in order; the same command complet
   expect(summaryOf(interrupted)).toMatchObject({ interrupted: true, failed: [] });
   expect(await place.manifest()).toHaveLength(done);
   expect(await place.outputs()).toHaveLength(2 * done);
-  expect(await place.redisRuns()).toBe(false);
+  expect(await place.redisPid()).toBeUndefined();
 
   const second = await start(place).ended;
   expect(second.code, second.stderr).toBe(0);
@@ -95,7 +95,7 @@ test('a second Ctrl-C ends the run at once, with nothing left running and nothin
   await first.before(first.said('press again'));
   first.kill('SIGINT');
   expect((await first.ended).code).toBe(130);
-  expect(await place.redisRuns()).toBe(false);
+  expect(await place.redisPid()).toBeUndefined();
   const second = await start(place).ended;
   expect(second.code, second.stderr).toBe(0);
   expect(await textsOf(place)).toEqual(expected);
@@ -114,7 +114,8 @@ test('an output directory that another run uses is refused', async () => {
 });
 
 function start(place: Workplace): WavepoolProcess {
-  return place.start([undisturbed.inputs, '--out', place.out, '--format', 'txt,srt', '--json']);
+  const outputs = ['--out', place.out, '--format', 'txt,srt', '--json'];
+  return place.start([undisturbed.inputs, ...outputs, '--threads', '1']);
 }
 
 async function textsOf(place: Workplace): Promise<Map<string, string>> {

@@ -16,6 +16,7 @@ export class Workplace implements AsyncDisposable {
   readonly out: string;
   readonly dataDir: string;
   readonly #remove: () => Promise<void>;
+  readonly #commands: WavepoolProcess[] = [];
 
   private constructor(root: string, remove: () => Promise<void>) {
     this.root = root;
@@ -27,16 +28,26 @@ export class Workplace implements AsyncDisposable {
 
   static async create(): Promise<Workplace> {
     const folder = await temporaryFolder();
-    const place = new Workplace(folder.path, () => folder[Symbol.asyncDispose]());
+    const place = new Workplace(folder.path, async () => folder[Symbol.asyncDispose]());
     await mkdir(place.inputs);
     return place;
   }
 
-  /** `wavepool run` with this data directory and the machine's models. */
-  start(args: readonly string[], options?: StartOptions): WavepoolProcess {
+  /** A command with this data directory and the machine's models. */
+  command(
+    name: 'run' | 'worker',
+    args: readonly string[],
+    options?: StartOptions,
+  ): WavepoolProcess {
     const { modelsDir } = readConfig();
     const places = ['--data-dir', this.dataDir, '--models-dir', modelsDir];
-    return new WavepoolProcess(['run', ...places, ...args], options);
+    const command = new WavepoolProcess([name, ...places, ...args], options);
+    this.#commands.push(command);
+    return command;
+  }
+
+  start(args: readonly string[], options?: StartOptions): WavepoolProcess {
+    return this.command('run', args, options);
   }
 
   run(args: readonly string[], options?: StartOptions): Promise<ProcessEnd> {
@@ -83,36 +94,33 @@ export class Workplace implements AsyncDisposable {
   }
 
   /** Resolves when the output directory holds so many files. */
-  async outputCount(count: number): Promise<void> {
-    await mkdir(this.out, { recursive: true });
+  async outputCount(count: number, out = this.out): Promise<void> {
+    await mkdir(out, { recursive: true });
     await new Promise<void>((resolve, reject) => {
       const look = (): void => {
-        this.outputs().then((files) => {
+        this.outputs(out).then((files) => {
           if (files.length < count) return;
           watcher.close();
           resolve();
         }, reject);
       };
-      const watcher = watch(this.out, look);
+      const watcher = watch(out, look);
       watcher.on('error', reject);
       look();
     });
   }
 
-  /** Whether the private Redis of the data directory runs. */
-  async redisRuns(): Promise<boolean> {
-    return (await this.#redis()) !== undefined;
-  }
-
   async [Symbol.asyncDispose](): Promise<void> {
-    // A test that killed a command may leave a server that nobody has stopped.
-    const server = await this.#redis();
+    // A test that failed may leave commands, and one that killed a command a server that nobody stops.
+    for (const command of this.#commands) command.kill('SIGKILL');
+    await Promise.all(this.#commands.map((command) => command.ended));
+    const server = await this.redisPid();
     if (server !== undefined) process.kill(server, 'SIGKILL');
     await this.#remove();
   }
 
-  /** Its process id. */
-  async #redis(): Promise<number | undefined> {
+  /** The process id of the data directory's private Redis, when it runs. */
+  async redisPid(): Promise<number | undefined> {
     const text = await readFile(join(this.dataDir, 'redis/server.json'), 'utf8').catch(() => '');
     const record = parseServerRecord(text);
     if (record === undefined || (await processState(record.server)) !== 'alive') return undefined;
