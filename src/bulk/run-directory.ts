@@ -97,6 +97,8 @@ class DirectoryRun {
     this.#options = options;
     this.#output = output;
     this.#gate = new ConcurrencyGate(options.maxInFlight);
+    // Every job under way listens; Node takes more than ten for a leak.
+    setMaxListeners(options.maxInFlight, this.#leave.signal);
     this.#optionsKey = optionsKeyOf(options);
     // Every job under way listens to it: that many are no leak.
     setMaxListeners(options.maxInFlight, this.#leave.signal);
