@@ -133,6 +133,7 @@ async function serve(options: ServeOptions, context: CliContext): Promise<void> 
     if (options.withWorker) fleet = await startFleet(options, config, context, watch);
     await using workers = fleet;
     await using server = await startServer(services);
+    await queues.openAll();
     keepUploadsSwept(services);
     printLine(context.stdout, server.url);
     if (!watch.signal.aborted) await once(watch.signal, 'abort');
