@@ -18,6 +18,8 @@ export interface FleetOptions {
   /** Finds the speech. */
   readonly detector: InstalledModel;
   readonly logLevel: LogLevel;
+  /** Of an input that is fetched from a URL. @defaultValue that of `UrlLimits` */
+  readonly maxUrlBytes?: number;
   /** Ends the wait for a private Redis that does not come up. */
   readonly signal?: AbortSignal;
   readonly onCrash?: (crash: WorkerCrash) => void;
@@ -114,6 +116,7 @@ function superviseWorkers(
     redis: address,
     resultsDir: resultsFolder(config),
     uploadsDir: uploadsFolder(config),
+    urls: { maxBytes: options.maxUrlBytes },
     models: [{ id: model.entry.id, path: model.path, slots, unvalidatedSlots, batch, threads }],
     detector: { id: detector.entry.id, path: detector.path },
     addonPath: config.addonPath,
