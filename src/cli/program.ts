@@ -1,16 +1,22 @@
 /** The `wavepool` command line: its commands, and how a command line becomes an exit code. */
-import { createRequire } from 'node:module';
 import { Command, CommanderError } from 'commander';
+import { packageVersion } from '../core/package-version.ts';
 import type { CliContext } from './context.ts';
 import type { DoctorProbes } from './doctor-checks.ts';
 import { addDoctorCommand } from './doctor-command.ts';
+import { addEnqueueCommand } from './enqueue-command.ts';
 import type { ExitCode } from './exit-codes.ts';
 import { EXIT, exitCodeOf } from './exit-codes.ts';
 import { reportFailure } from './failure-report.ts';
+import { addJobsCommand } from './jobs-command.ts';
+import { addKeysCommand } from './keys-command.ts';
 import { DETECTOR_MODEL, openModels } from './model-access.ts';
 import { addModelsCommand } from './models-command.ts';
 import { DEFAULT_MODEL } from './options.ts';
 import { addRunCommand } from './run-command.ts';
+import { addServeCommand } from './serve-command.ts';
+import { addStatusCommand } from './status-command.ts';
+import { addWatchCommand } from './watch-command.ts';
 import { addWorkerCommand } from './worker-command.ts';
 
 export interface ProgramServices {
@@ -29,7 +35,13 @@ export function buildProgram(context: CliContext, services: ProgramServices): Co
     })
     .exitOverride();
   addRunCommand(program, context);
+  addWatchCommand(program, context);
   addWorkerCommand(program, context);
+  addServeCommand(program, context);
+  addKeysCommand(program, context);
+  addEnqueueCommand(program, context);
+  addJobsCommand(program, context);
+  addStatusCommand(program, context);
   addModelsCommand(program, context);
   addDoctorCommand(program, context, (config): DoctorProbes => {
     return {
@@ -64,10 +76,4 @@ async function missingModels(config: CliContext['config'], context: CliContext):
   return listed
     .filter(({ entry, state }) => needed.includes(entry.id) && state !== 'installed')
     .map(({ entry }) => entry.id);
-}
-
-function packageVersion(): string {
-  const manifest: unknown = createRequire(import.meta.url)('wavepool/package.json');
-  const isObject = typeof manifest === 'object' && manifest !== null && 'version' in manifest;
-  return isObject ? String(manifest.version) : 'unknown';
 }

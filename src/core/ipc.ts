@@ -1,20 +1,11 @@
 /** Messages between a worker process and its supervisor. */
 import { z } from 'zod';
-import { RuntimeStatus } from './status.ts';
+import { WorkerPresence } from './status.ts';
 import { WorkerSettings } from './worker-settings.ts';
 
 /** A job under a worker's lock; with the token its supervisor can hand it back. */
 export const HeldJob = z.strictObject({ jobId: z.string().min(1), token: z.string().min(1) });
 export type HeldJob = z.infer<typeof HeldJob>;
-
-/** What a worker tells about itself from time to time. */
-export const WorkerStatus = z.strictObject({
-  runtime: RuntimeStatus,
-  heldJobs: z.int().min(0),
-  /** Of the whole process. */
-  residentBytes: z.int().min(0),
-});
-export type WorkerStatus = z.infer<typeof WorkerStatus>;
 
 export const WorkerMessage = z.discriminatedUnion('type', [
   /** Models are loaded and jobs are being taken. */
@@ -23,7 +14,8 @@ export const WorkerMessage = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('held'), queue: z.string(), ...HeldJob.shape }),
   /** Sent once the queue knows the job's end. */
   z.strictObject({ type: z.literal('released'), queue: z.string(), jobId: z.string() }),
-  z.strictObject({ type: z.literal('status'), status: WorkerStatus }),
+  /** Sent from time to time; the same is published for the world. */
+  z.strictObject({ type: z.literal('status'), status: WorkerPresence }),
   /** The worker ends on purpose, with a code of the error table. */
   z.strictObject({ type: z.literal('failed'), code: z.string(), detail: z.string() }),
 ]);

@@ -11,6 +11,16 @@ export const ModelId = z
   .regex(/^[a-z0-9][a-z0-9._-]{0,63}$/, 'a model id is a-z, 0-9, ".", "_", "-", at most 64');
 export type ModelId = z.infer<typeof ModelId>;
 
+/** In Redis a job lies beside the queue's own keys and must not have the name of one. */
+const QUEUE_KEYS = new Set(
+  [
+    'active wait waiting-children paused id delayed prioritized stalled-check completed failed stalled',
+    'repeat limiter meta events pc marker de metrics',
+  ]
+    .join(' ')
+    .split(' '),
+);
+
 /** Unique within a model's queue. The queue refuses ":" and ids that are whole numbers. */
 export const JobId = z
   .string()
@@ -18,12 +28,27 @@ export const JobId = z
     /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/,
     'a job id is A-Z, a-z, 0-9, ".", "_", "-", at most 128',
   )
-  .refine((id) => !/^\d+$/.test(id), 'a job id is not a whole number');
+  .refine((id) => !/^\d+$/.test(id), 'a job id is not a whole number')
+  .refine((id) => !QUEUE_KEYS.has(id), "a job id is not one of the queue's own words");
 export type JobId = z.infer<typeof JobId>;
 
 /** What is asked of the model. Other tasks join the list together with the code that runs them. */
 export const JobTask = z.enum(['transcribe']);
 export type JobTask = z.infer<typeof JobTask>;
+
+/** Encodings of audio without a header, by ffmpeg's names. */
+export const RAW_CODECS = [
+  ...['mulaw', 'alaw', 'u8', 's8', 's16le', 's16be', 's24le', 's24be', 's32le', 's32be'],
+  ...['f32le', 'f32be', 'f64le', 'f64be'],
+] as const;
+
+/** What a header would say of audio that has none. */
+export const RawAudioFormat = z.strictObject({
+  codec: z.enum(RAW_CODECS),
+  sampleRate: z.int().min(1_000).max(768_000),
+  channels: z.int().min(1).max(32),
+});
+export type RawAudioFormat = z.infer<typeof RawAudioFormat>;
 
 /** A file that the worker can open under the same path. */
 export const PathInput = z.strictObject({
@@ -31,10 +56,37 @@ export const PathInput = z.strictObject({
   path: z
     .string()
     .refine((path) => isAbsolute(path) && !path.includes('\0'), 'the path is absolute'),
+  /** Declares the file to be samples and nothing else; without it the content tells the format. */
+  rawFormat: RawAudioFormat.optional(),
 });
 export type PathInput = z.infer<typeof PathInput>;
 
-export const JobInput = z.discriminatedUnion('kind', [PathInput]);
+/** The SHA-256 of an uploaded file's bytes. */
+export const UploadId = z.string().regex(/^[0-9a-f]{64}$/, 'an upload id is 64 hexadecimal digits');
+export type UploadId = z.infer<typeof UploadId>;
+
+const InputName = z.string().min(1).max(255);
+
+/** A file in the upload store. */
+export const UploadInput = z.strictObject({
+  kind: z.literal('upload'),
+  id: UploadId,
+  /** What the sender called it. */
+  name: InputName,
+  rawFormat: RawAudioFormat.optional(),
+});
+export type UploadInput = z.infer<typeof UploadInput>;
+
+/** A file that the worker fetches when it gets to the job. */
+export const UrlInput = z.strictObject({
+  kind: z.literal('url'),
+  url: z.url({ protocol: /^https?$/ }).max(4_096),
+  name: InputName,
+  rawFormat: RawAudioFormat.optional(),
+});
+export type UrlInput = z.infer<typeof UrlInput>;
+
+export const JobInput = z.discriminatedUnion('kind', [PathInput, UploadInput, UrlInput]);
 export type JobInput = z.infer<typeof JobInput>;
 
 /** How speech is told from silence. */
@@ -80,6 +132,9 @@ export const JobClocks = z.strictObject({
 });
 export type JobClocks = z.infer<typeof JobClocks>;
 
+/** Lower runs first, 0 before all. */
+export const JobPriority = z.int().min(0).max(2_097_151);
+
 export const JobData = z.strictObject({
   schemaVersion: z.literal(JOB_SCHEMA_VERSION).default(JOB_SCHEMA_VERSION),
   input: JobInput,
@@ -88,6 +143,8 @@ export const JobData = z.strictObject({
   options: TranscribeOptions.prefault({}),
   clocks: JobClocks.prefault({}),
   tenant: z.string().min(1).max(128).default('default'),
+  /** Tell each segment as soon as it is recognized, and not only the whole transcript. */
+  partials: z.boolean().default(false),
   /** The `run` that submitted the job. */
   runId: z.string().min(1).max(128).optional(),
   /** Milliseconds since 1970. */
@@ -109,8 +166,7 @@ export const NewJob = JobData.omit({
 }).extend({
   /** Random when left out. Adding an id that the queue still knows runs nothing. */
   id: JobId.optional(),
-  /** Lower runs first, 0 before all. */
-  priority: z.int().min(0).max(2_097_151).default(1_000),
+  priority: JobPriority.default(1_000),
   /** Not started before this much time has passed. */
   delayMs: z.int().min(0).default(0),
   /** How often a failure that may pass by itself is tried in all. */
@@ -193,3 +249,34 @@ export const JobProgress = z.strictObject({
   segmentsDone: z.int().min(0),
 });
 export type JobProgress = z.infer<typeof JobProgress>;
+
+/** A segment of a job that still runs. Segments come in the order in which they were recognized. */
+export const PartialSegment = z.strictObject({
+  /** Place in the order of the audio. After a crash or a retry a place may come again, and counts as told last. */
+  index: z.int().min(0),
+  /** Seconds from the beginning of the input. */
+  start: z.number().min(0),
+  end: z.number().min(0),
+  /** Empty where no words were recognized; the transcript leaves such segments out. */
+  text: z.string(),
+});
+export type PartialSegment = z.infer<typeof PartialSegment>;
+
+/** The segment that a worker told, or nothing for one of another version. */
+export function parsePartialSegment(raw: unknown): PartialSegment | undefined {
+  return PartialSegment.safeParse(raw).data;
+}
+
+const RAW_FORMAT_WORDS = /^([a-z0-9]+),(\d+),(\d+)$/;
+
+/**
+ * Reads `codec,rate,channels`, such as `mulaw,8000,1`.
+ * @throws {WavepoolError} INVALID_REQUEST
+ */
+export function parseRawAudioFormat(text: string): RawAudioFormat {
+  const [, codec, sampleRate, channels] = RAW_FORMAT_WORDS.exec(text) ?? [];
+  if (codec === undefined)
+    throw new WavepoolError('INVALID_REQUEST', `${text} is not CODEC,RATE,CHANNELS`);
+  const raw = { codec, sampleRate: Number(sampleRate), channels: Number(channels) };
+  return parse(RawAudioFormat, raw, `input format ${text}`);
+}

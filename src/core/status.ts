@@ -1,5 +1,6 @@
-/** What a worker publishes about its models. One snapshot is taken in one turn, so its fields belong together. */
+/** What a worker publishes about itself and its models. One snapshot is taken in one turn, so its fields belong together. */
 import { z } from 'zod';
+import { ModelId } from './job.ts';
 
 const Count = z.int().nonnegative();
 const Amount = z.number().nonnegative();
@@ -71,3 +72,36 @@ export const RuntimeStatus = z.strictObject({
   models: z.array(ModelStatus),
 });
 export type RuntimeStatus = z.infer<typeof RuntimeStatus>;
+
+export const ServedModel = z.strictObject({
+  id: ModelId,
+  slots: z.int().min(1),
+  /** Most segments in one native batch. */
+  batch: z.int().min(1),
+});
+export type ServedModel = z.infer<typeof ServedModel>;
+
+/** A running worker process. Times are milliseconds since 1970, by its own machine's clock. */
+export const WorkerPresence = z.strictObject({
+  /** Random; a worker that is started again has another. */
+  id: z.uuid(),
+  pid: z.int().min(1),
+  host: z.string(),
+  startedAt: Count,
+  /** Of the package. */
+  version: z.string(),
+  /** The models whose queues it serves. */
+  models: z.array(ServedModel),
+  /** The native build, and every model in memory: the speech detector's, too. */
+  runtime: RuntimeStatus,
+  heldJobs: Count,
+  /** Of the whole process. */
+  residentBytes: Count,
+  updatedAt: Count,
+});
+export type WorkerPresence = z.infer<typeof WorkerPresence>;
+
+/** The presence that a worker published, or nothing for one of another version. */
+export function parseWorkerPresence(raw: unknown): WorkerPresence | undefined {
+  return WorkerPresence.safeParse(raw).data;
+}

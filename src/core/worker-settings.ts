@@ -24,9 +24,26 @@ export const WorkerModel = z.strictObject({
 });
 export type WorkerModel = z.infer<typeof WorkerModel>;
 
+/** What an input may cost that is fetched from a URL. */
+export const UrlLimits = z.strictObject({
+  maxBytes: z
+    .int()
+    .min(1)
+    .default(2 * 1024 ** 3),
+  /** Of the whole fetch, redirects included. */
+  timeoutMs: z.int().min(1).default(600_000),
+  maxRedirects: z.int().min(0).default(5),
+  /** Networks that may be reached though they are not public, such as `10.0.0.0/8`. */
+  allowedNetworks: z.array(z.union([z.cidrv4(), z.cidrv6()])).default([]),
+});
+export type UrlLimits = z.infer<typeof UrlLimits>;
+
 export const WorkerSettings = z.strictObject({
   redis: RedisAddress,
   resultsDir: z.string().min(1),
+  /** Where the server puts uploads; without it, jobs that name one fail. */
+  uploadsDir: z.string().min(1).optional(),
+  urls: UrlLimits.prefault({}),
   /** The models that this worker serves. */
   models: z.array(WorkerModel).min(1),
   /** The voice activity detector that finds speech for them. */

@@ -25,7 +25,9 @@ import {
 import { failWaiting } from './fail-waiting.ts';
 import { CRASH_LIMIT, type HandBackResult, handBack } from './handback.ts';
 import { type JobEventMap, JobEvents, type JobListener } from './job-events.ts';
+import { type JobListOptions, listJobs } from './job-list.ts';
 import { type JobView, viewOf } from './job-view.ts';
+import { rememberModel } from './known-models.ts';
 import { bullKey, QUEUE_PREFIX, queueNameOf } from './queue-names.ts';
 
 /** How long finished jobs can be asked for and keep their id taken; results live on in the result store. */
@@ -82,6 +84,7 @@ export class AudioQueue {
   readonly #connection: Redis;
   readonly #queue: Queue;
   readonly #events: JobEvents;
+  #remembered: Promise<void> | undefined;
   #closing: Promise<void> | undefined;
 
   private constructor(options: AudioQueueOptions, connection: Redis, events: JobEvents) {
@@ -120,9 +123,32 @@ export class AudioQueue {
    * @throws {WavepoolError} INVALID_REQUEST, REDIS_UNAVAILABLE
    */
   async add(job: NewJob): Promise<JobId> {
+    return (await this.submit(job)).id;
+  }
+
+  /**
+   * Like `add`, and tells what was added without asking for it: an id that the queue knew makes that wrong.
+   * @throws {WavepoolError} INVALID_REQUEST, REDIS_UNAVAILABLE
+   */
+  async submit(job: NewJob): Promise<JobView> {
     const { name, data, opts } = this.#prepare(job);
-    await this.#guard(() => this.#queue.add(name, data, opts));
-    return opts.jobId;
+    await this.#guard(async () => {
+      await this.#remember();
+      await this.#queue.add(name, data, opts);
+    });
+    const { jobId: id, priority = 0, delay = 0 } = opts;
+    return {
+      id,
+      state: delay > 0 ? 'delayed' : 'waiting',
+      data,
+      priority,
+      attemptsMade: 0,
+      progress: undefined,
+      startedAt: undefined,
+      finishedAt: undefined,
+      outcome: undefined,
+      failure: undefined,
+    };
   }
 
   /**
@@ -132,6 +158,7 @@ export class AudioQueue {
    */
   async addMany(jobs: readonly NewJob[]): Promise<JobId[]> {
     const prepared = jobs.map((job) => this.#prepare(job));
+    await this.#guard(() => this.#remember());
     for (let start = 0; start < prepared.length; start += CHUNK) {
       await this.#guard(() => this.#addChunk(prepared.slice(start, start + CHUNK)));
     }
@@ -141,8 +168,9 @@ export class AudioQueue {
   /** Undefined when the queue does not know the job, or no longer. */
   async get(id: JobId): Promise<JobView | undefined> {
     return this.#guard(async () => {
-      const job = await this.#queue.getJob(parseJobId(id));
-      return job === undefined ? undefined : viewOf(job, id);
+      const read = () => this.#queue.getJob(parseJobId(id));
+      const job = await read();
+      return job === undefined ? undefined : viewOf(job, id, read);
     });
   }
 
@@ -156,6 +184,11 @@ export class AudioQueue {
       }
     }
     return views;
+  }
+
+  /** Jobs by state, the latest first. */
+  async list(options: JobListOptions): Promise<JobView[]> {
+    return this.#guard(() => listJobs(this.#queue, options));
   }
 
   async counts(): Promise<JobCounts> {
@@ -296,6 +329,15 @@ export class AudioQueue {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
+  }
+
+  /** Once is enough; see `readKnownModels`. */
+  #remember(): Promise<void> {
+    this.#remembered ??= rememberModel(this.#connection, this.model).catch((error: unknown) => {
+      this.#remembered = undefined;
+      throw error;
+    });
+    return this.#remembered;
   }
 
   #prepare(job: NewJob): PreparedJob {

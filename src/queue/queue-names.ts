@@ -26,3 +26,37 @@ export function cancelChannel(queue: string): string {
 export function cancelMarkKey(queue: string, jobId: string): string {
   return `wavepool-cancel:${queue}:${jobId}`;
 }
+
+/** Hash of the API keys' records by their ids. */
+export const API_KEYS_KEY = 'wavepool-api-keys';
+
+/** A page's login, by the hash of its token. */
+export function sessionKey(tokenHash: string): string {
+  return `wavepool-session:${tokenHash}`;
+}
+
+/** Which request an idempotency key was used for. */
+export function idempotencyKey(keyHash: string): string {
+  return `wavepool-idempotency:${keyHash}`;
+}
+
+/** Set of the ids of jobs that refer to an upload. */
+export function uploadJobsKey(uploadId: string): string {
+  return `wavepool-upload:${uploadId}`;
+}
+
+/** Sorted set of worker ids by the time of their last heartbeat. */
+export const WORKERS_KEY = 'wavepool-workers';
+
+/** What a worker published last; gone soon after its last heartbeat. */
+export function workerKey(workerId: string): string {
+  return `wavepool-workers:${workerId}`;
+}
+
+/** Set of the models that have had a job. */
+export const MODELS_KEY = 'wavepool-models';
+
+/** The finished segments of one job, while they are of interest. */
+export function segmentStreamKey(queue: string, jobId: string): string {
+  return `wavepool-segments:${queue}:${jobId}`;
+}

@@ -5,16 +5,22 @@
  *
  * BullMQ keeps locks, stall checks, retries and events; this class maps its jobs to the processor and back.
  */
+import { randomUUID } from 'node:crypto';
+import { hostname } from 'node:os';
 import { type Job, WaitingError, Worker } from 'bullmq';
 import { toWavepoolError, WavepoolError } from '../core/errors.ts';
 import type { WorkerMessage } from '../core/ipc.ts';
 import { type JobData, type JobOutcome, type JobProgress, parseJobData } from '../core/job.ts';
 import type { Logger } from '../core/logger.ts';
+import { packageVersion } from '../core/package-version.ts';
+import type { WorkerPresence } from '../core/status.ts';
 import type { WorkerModel, WorkerSettings } from '../core/worker-settings.ts';
 import { CancellationListener, type CancellationWatch } from '../queue/cancellation.ts';
 import { openConnection } from '../queue/connection.ts';
 import { toQueueError } from '../queue/failures.ts';
+import { PresencePublisher } from '../queue/presence.ts';
 import { QUEUE_PREFIX, queueNameOf } from '../queue/queue-names.ts';
+import { SegmentWriter } from '../queue/segment-stream.ts';
 import type { Engine } from '../runtime/engine.ts';
 import type { ResultStore } from '../storage/result-store.ts';
 import { HeldJobs, LockLostError } from './held-jobs.ts';
@@ -26,7 +32,6 @@ const LOCK_DURATION_MS = 60_000;
 const STALLED_INTERVAL_MS = 30_000;
 /** Only the backstop for a lost machine: crashes are counted and limited by the hand-back. */
 const MAX_STALLED_COUNT = 5;
-const STATUS_INTERVAL_MS = 2_000;
 
 type TranscribeJob = Job<JobData, JobOutcome>;
 type ModelWorker = Worker<JobData, JobOutcome>;
@@ -41,9 +46,11 @@ export interface AudioWorkerOptions {
 
 export class AudioWorker {
   readonly #options: AudioWorkerOptions;
+  readonly #id = randomUUID();
+  readonly #startedAt = Date.now();
   readonly #held: HeldJobs;
   #served: ServedModels | undefined;
-  #statusTimer: NodeJS.Timeout | undefined;
+  #presence: PresencePublisher | undefined;
   #workers: ModelWorker[] = [];
   readonly #cancellations = new Map<string, CancellationListener>();
   #closed: Promise<void> | undefined;
@@ -59,8 +66,9 @@ export class AudioWorker {
     const { settings, engine, results, logger } = this.#options;
     this.#served = await loadServedModels(engine, settings);
     const { runtime, detector, allowance } = this.#served;
-    const { ffmpeg } = settings;
-    const processor = new JobProcessor({ runtime, detector, results, allowance, ffmpeg });
+    const { ffmpeg, uploadsDir, urls } = settings;
+    const places = { uploadsDir, urls };
+    const processor = new JobProcessor({ runtime, detector, results, allowance, ffmpeg, places });
     for (const { id: model } of settings.models) {
       const onError = (err: unknown) => logger.warn({ err, model }, 'cancel request not read');
       const options = { address: settings.redis, model, onError };
@@ -71,7 +79,8 @@ export class AudioWorker {
     for (const worker of this.#workers) {
       worker.run().catch((err: unknown) => logger.error({ err }, 'the queue reader stopped'));
     }
-    this.#statusTimer = setInterval(() => this.#reportStatus(), STATUS_INTERVAL_MS).unref();
+    this.#presence = this.#appear(this.#served);
+    await this.#presence.start();
   }
 
   /** Takes no more jobs, lets the held ones finish within the deadline, hands back the rest. Idempotent. */
@@ -84,11 +93,11 @@ export class AudioWorker {
     const late = setTimeout(() => {
       this.#held.abortAll(new WavepoolError('SHUTTING_DOWN', 'the drain deadline has passed'));
     }, deadlineMs);
-    clearInterval(this.#statusTimer);
     // `close` waits for the running processors, however they end.
     await Promise.all(this.#workers.map((worker) => worker.close()));
     clearTimeout(late);
     for (const listener of this.#cancellations.values()) listener.close();
+    await this.#presence?.close();
     await this.#served?.runtime.close();
   }
 
@@ -102,7 +111,10 @@ export class AudioWorker {
     // BullMQ gives a signal only to three declared parameters; ours comes from `HeldJobs`, so two are enough.
     const worker: ModelWorker = new Worker(
       queue,
-      (job: TranscribeJob, token = '') => this.#process(job, token, processor),
+      (job: TranscribeJob, token = '') => {
+        const partials = new SegmentWriter(connection, queue, String(job.id));
+        return this.#process(job, token, processor, partials);
+      },
       {
         connection,
         prefix: QUEUE_PREFIX,
@@ -126,7 +138,12 @@ export class AudioWorker {
   }
 
   /** One delivery of a job. What it throws is what BullMQ understands. */
-  async #process(job: TranscribeJob, token: string, processor: JobProcessor): Promise<JobOutcome> {
+  async #process(
+    job: TranscribeJob,
+    token: string,
+    processor: JobProcessor,
+    partials: SegmentWriter,
+  ): Promise<JobOutcome> {
     const jobId = String(job.id);
     const queue = job.queueName;
     const logger = this.#options.logger.child({ jobId, queue });
@@ -136,14 +153,17 @@ export class AudioWorker {
       const held = this.#held.hold(queue, jobId, token, data.clocks);
       const { submittedAt } = data;
       cancellation = await this.#cancellations.get(queue)?.watch({ id: jobId, submittedAt });
-      return await processor.process({
+      const outcome = await processor.process({
         jobId,
         data,
         signal: cancellation ? AbortSignal.any([held, cancellation.signal]) : held,
         priority: job.priority,
         onProgress: (progress) => this.#tell(job, progress, logger),
+        onSegment: data.partials ? (segment) => partials.append(segment) : undefined,
         assertOwned: () => assertOwned(job, token),
       });
+      await partials.flushed();
+      return outcome;
     } catch (thrown) {
       throw await this.#explain(thrown, job, token, logger);
     } finally {
@@ -170,14 +190,33 @@ export class AudioWorker {
     return toQueueError(error);
   }
 
-  #reportStatus(): void {
-    if (!this.#served) return;
-    const status = {
-      runtime: this.#served.runtime.snapshot(),
+  /** What the world is told, the supervisor is told, too. */
+  #appear(served: ServedModels): PresencePublisher {
+    const { settings, logger, report } = this.#options;
+    return new PresencePublisher({
+      address: settings.redis,
+      snapshot: () => {
+        const status = this.#describe(served);
+        report({ type: 'status', status });
+        return status;
+      },
+      onError: (err) => logger.warn({ err }, 'this worker cannot be seen'),
+    });
+  }
+
+  #describe({ runtime }: ServedModels): WorkerPresence {
+    return {
+      id: this.#id,
+      pid: process.pid,
+      host: hostname(),
+      startedAt: this.#startedAt,
+      version: packageVersion(),
+      models: this.#options.settings.models.map(({ id, slots, batch }) => ({ id, slots, batch })),
+      runtime: runtime.snapshot(),
       heldJobs: this.#held.size,
       residentBytes: process.memoryUsage.rss(),
+      updatedAt: Date.now(),
     };
-    this.#options.report({ type: 'status', status });
   }
 
   /** Progress is for watchers: a job does not fail because it could not be told. */

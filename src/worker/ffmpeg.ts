@@ -8,12 +8,15 @@ import { once } from 'node:events';
 import { closeSync } from 'node:fs';
 import { WavepoolError } from '../core/errors.ts';
 import type { Audio, AudioWarning, Engine } from '../runtime/engine.ts';
-import type { InputReader } from './input-reader.ts';
+import type { InputFile, InputReader } from './input-reader.ts';
 
-/** Demuxers by ffmpeg's names. Not among them: hls, dash, concat, image2, lavfi and their kind. */
+/**
+ * Demuxers by ffmpeg's names. Not among them: hls, dash, concat, image2, lavfi and their kind; nor mulaw and alaw, which
+ * go by a file's extension and guess its sample rate: such files are declared.
+ */
 const CONTAINERS = [
-  'aac,ac3,eac3,aiff,alaw,amr,amrnb,amrwb,ape,asf,au,avi,caf,dts,flac,flv,gsm,iff,m4v,matroska,webm',
-  'mov,mp4,m4a,3gp,3g2,mj2,mp3,mpc,mpc8,mpeg,mpegts,mulaw,mxf,nut,ogg,oma,qcp,rm,rso,sox,spx,tak,tta',
+  'aac,ac3,eac3,aiff,amr,amrnb,amrwb,ape,asf,au,avi,caf,dts,flac,flv,gsm,iff,m4v,matroska,webm',
+  'mov,mp4,m4a,3gp,3g2,mj2,mp3,mpc,mpc8,mpeg,mpegts,mxf,nut,ogg,oma,qcp,rm,rso,sox,spx,tak,tta',
   'voc,w64,wav,wsd,wv,xwma,dsf,loas,latm,sln,g722,g729',
 ].join(',');
 
@@ -21,10 +24,18 @@ const CONTAINERS = [
 const STALL_TIMEOUT_MS = 60_000;
 const STDERR_LIMIT = 4_096;
 
-function ffmpegArguments(path: string): string[] {
+/** How the input is to be read: found out among the containers, or as declared. */
+function demuxerArguments({ rawFormat }: InputFile): string[] {
+  if (rawFormat === undefined) return ['-format_whitelist', CONTAINERS];
+  const { codec, sampleRate, channels } = rawFormat;
+  return ['-f', codec, '-ar', String(sampleRate), '-ac', String(channels)];
+}
+
+function ffmpegArguments(file: InputFile): string[] {
+  const { path } = file;
   return [
     ...['-nostdin', '-hide_banner', '-loglevel', 'error', '-threads', '1'],
-    ...['-protocol_whitelist', 'file,pipe', '-format_whitelist', CONTAINERS],
+    ...['-protocol_whitelist', 'file,pipe', ...demuxerArguments(file)],
     ...['-i', `file:${path}`, '-map', '0:a:0', '-vn', '-sn', '-dn', '-map_metadata', '-1'],
     ...['-c:a', 'pcm_f32le', '-f', 'wav', 'pipe:1'],
   ];
@@ -33,11 +44,12 @@ function ffmpegArguments(path: string): string[] {
 /** The child with the write end of the pipe as its standard output. */
 async function spawnFfmpeg(
   command: string,
-  path: string,
+  file: InputFile,
   writeDescriptor: number,
 ): Promise<ChildProcess> {
+  const { path } = file;
   try {
-    const child = spawn(command, ffmpegArguments(path), {
+    const child = spawn(command, ffmpegArguments(file), {
       stdio: ['ignore', writeDescriptor, 'pipe'],
       // Nothing of ours is ffmpeg's business, but the search paths it was installed with are.
       env: { PATH: '/usr/local/bin:/usr/bin:/bin:/opt/homebrew/bin', LC_ALL: 'C' },
@@ -54,17 +66,18 @@ async function spawnFfmpeg(
   }
 }
 
-/** Opens `path` through ffmpeg.
+/** Opens the file through ffmpeg.
  *  @throws {WavepoolError} FFMPEG_MISSING, INPUT_UNDECODABLE */
 export async function openWithFfmpeg(
   engine: Engine,
-  path: string,
+  file: InputFile,
   command: string,
 ): Promise<InputReader> {
+  const { path } = file;
   const { readDescriptor, writeDescriptor } = engine.createPipe();
   let child: ChildProcess;
   try {
-    child = await spawnFfmpeg(command, path, writeDescriptor);
+    child = await spawnFfmpeg(command, file, writeDescriptor);
   } catch (error) {
     closeSync(readDescriptor);
     throw error;

@@ -1,5 +1,6 @@
 /** One job's input while it is being decoded: in process where native code knows the format, else through ffmpeg. */
 import { WavepoolError } from '../core/errors.ts';
+import type { RawAudioFormat } from '../core/job.ts';
 import type { Audio, AudioWarning, Engine } from '../runtime/engine.ts';
 import { openWithFfmpeg } from './ffmpeg.ts';
 
@@ -14,18 +15,25 @@ export interface InputReader {
   close(): Promise<void>;
 }
 
+export interface InputFile {
+  readonly path: string;
+  /** What the file is declared to be; otherwise its content tells. */
+  readonly rawFormat?: RawAudioFormat | undefined;
+}
+
 /** @throws {WavepoolError} INPUT_NOT_FOUND, INPUT_EMPTY, INPUT_UNDECODABLE, FFMPEG_MISSING */
 export async function openInput(
   engine: Engine,
-  path: string,
+  { path, rawFormat }: InputFile,
   ffmpegCommand: string,
 ): Promise<InputReader> {
+  if (rawFormat !== undefined) return openWithFfmpeg(engine, { path, rawFormat }, ffmpegCommand);
   try {
     return nativeReader(await engine.openAudio({ kind: 'file', path }));
   } catch (error) {
     const unknownFormat = error instanceof WavepoolError && error.code === 'INPUT_UNDECODABLE';
     if (!unknownFormat) throw error;
-    return openWithFfmpeg(engine, path, ffmpegCommand);
+    return openWithFfmpeg(engine, { path }, ffmpegCommand);
   }
 }
 

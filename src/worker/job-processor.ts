@@ -4,15 +4,21 @@
  */
 import { stat } from 'node:fs/promises';
 import { WavepoolError } from '../core/errors.ts';
-import type { JobData, JobOutcome, JobProgress } from '../core/job.ts';
+import type { JobData, JobInput, JobOutcome, JobProgress, PartialSegment } from '../core/job.ts';
 import type { Transcript } from '../core/transcript.ts';
 import type { ModelEntry } from '../runtime/model-entry.ts';
 import type { Runtime } from '../runtime/runtime.ts';
-import { type ResolvedInput, resolveInput } from '../storage/inputs.ts';
+import {
+  describeInput,
+  type InputPlaces,
+  type ResolvedInput,
+  resolveInput,
+} from '../storage/inputs.ts';
 import type { ResultStore } from '../storage/result-store.ts';
 import type { DecodeAllowance } from './decode-allowance.ts';
 import { type InputReader, openInput } from './input-reader.ts';
-import { buildTranscript, outcomeOf } from './transcript-builder.ts';
+import type { RecognizedSegment } from './pending-segments.ts';
+import { buildTranscript, outcomeOf, toSeconds } from './transcript-builder.ts';
 import { type Transcription, TranscriptionRun } from './transcription.ts';
 
 /** Progress within a phase is told at most this often. */
@@ -24,6 +30,7 @@ export interface JobProcessorOptions {
   readonly results: ResultStore;
   readonly allowance: DecodeAllowance;
   readonly ffmpeg: string;
+  readonly places: InputPlaces;
 }
 
 export interface JobAttempt {
@@ -32,6 +39,8 @@ export interface JobAttempt {
   readonly priority: number;
   readonly signal: AbortSignal;
   readonly onProgress: (progress: JobProgress) => void;
+  /** Told each segment when it is done. */
+  readonly onSegment?: ((segment: PartialSegment) => void) | undefined;
   /** Throws when the job is no longer this worker's: its result must not be written then. */
   readonly assertOwned: () => Promise<void>;
 }
@@ -60,13 +69,17 @@ export class JobProcessor {
 
   async #transcribe(attempt: JobAttempt): Promise<Transcript> {
     const startedAt = Date.now();
-    const { runtime, ffmpeg } = this.#options;
+    const { runtime, ffmpeg, places } = this.#options;
     const recognizer = runtime.entry(attempt.data.model);
-    const input = await resolveInput(attempt.data.input);
-    const reader = await openInput(runtime.engine, input.path, ffmpeg);
+    await using input = await resolveInput(attempt.data.input, places, attempt.signal);
+    const reader = await openInput(runtime.engine, input, ffmpeg).catch((error: unknown) => {
+      throw namedAsSent(error, input, attempt.data.input);
+    });
     try {
       const transcription = await this.#run(attempt, reader, recognizer);
-      if (transcription.durationSeconds === 0) throw new WavepoolError('INPUT_EMPTY', input.path);
+      if (transcription.durationSeconds === 0) {
+        throw new WavepoolError('INPUT_EMPTY', describeInput(attempt.data.input));
+      }
       await assertUnchanged(input);
       return buildTranscript({
         jobId: attempt.jobId,
@@ -107,10 +120,20 @@ export class JobProcessor {
         toldAt = now;
         attempt.onProgress({ phase: 'running', ...progress });
       },
+      onSegment: ({ startSample, endSample, text }: RecognizedSegment, index: number) => {
+        const [start, end] = [toSeconds(startSample), toSeconds(endSample)];
+        attempt.onSegment?.({ index, start, end, text });
+      },
     };
     const services = { detector, recognizer, allowance, now: () => performance.now() };
     return new TranscriptionRun(reader, request, services).run(signal);
   }
+}
+
+/** Where an upload or a fetched file lies here means nothing to whoever sent it. */
+function namedAsSent(error: unknown, { path, name }: ResolvedInput, sent: JobInput): unknown {
+  if (sent.kind === 'path' || !(error instanceof WavepoolError)) return error;
+  return new WavepoolError(error.code, error.detail.replaceAll(path, name), { cause: error });
 }
 
 async function readIfThere(results: ResultStore, key: string): Promise<Transcript | undefined> {

@@ -8,8 +8,8 @@
  */
 import { EventEmitter } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { WorkerStatus } from '../core/ipc.ts';
 import type { Logger } from '../core/logger.ts';
+import type { WorkerPresence } from '../core/status.ts';
 import type { WorkerSettings } from '../core/worker-settings.ts';
 import { type HeldByQueue, WorkerProcess } from './worker-process.ts';
 
@@ -39,7 +39,7 @@ export interface WorkerCrash {
 
 interface SupervisorEvents {
   crash: [WorkerCrash];
-  status: [{ readonly pid: number; readonly status: WorkerStatus }];
+  status: [{ readonly pid: number; readonly status: WorkerPresence }];
 }
 
 export class Supervisor extends EventEmitter<SupervisorEvents> {

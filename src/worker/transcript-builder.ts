@@ -1,8 +1,8 @@
 /** Turns what a transcription run found into the stored transcript, and the transcript into the job's small outcome. */
-import { basename } from 'node:path';
 import type { JobData, JobOutcome, JobTimings } from '../core/job.ts';
 import { TRANSCRIPT_SCHEMA_VERSION, type Transcript } from '../core/transcript.ts';
 import { type AudioWarning, SAMPLE_RATE } from '../runtime/engine.ts';
+import { describeInput, inputName } from '../storage/inputs.ts';
 import type { InputReader } from './input-reader.ts';
 import type { RecognizedSegment } from './pending-segments.ts';
 import type { Transcription } from './transcription.ts';
@@ -28,7 +28,7 @@ export function buildTranscript(facts: TranscriptFacts): Transcript {
     jobId: facts.jobId,
     model: data.model,
     task: data.task,
-    input: { name: basename(data.input.path), path: data.input.path, bytes: facts.bytes },
+    input: { name: inputName(data.input), path: describeInput(data.input), bytes: facts.bytes },
     audio: {
       durationSeconds: toSeconds(transcription.durationSeconds * SAMPLE_RATE),
       container,
@@ -52,7 +52,7 @@ export function buildTranscript(facts: TranscriptFacts): Transcript {
 }
 
 /** Milliseconds are as fine as anybody reads, and make the JSON short. */
-function toSeconds(samples: number): number {
+export function toSeconds(samples: number): number {
   return Math.round((samples * 1_000) / SAMPLE_RATE) / 1_000;
 }
 

@@ -36,6 +36,8 @@ export interface TranscriptionRequest {
   readonly busyTimeoutMs: number;
   /** Called when a slot picks up a segment, and when a segment is done. */
   readonly onProgress: (progress: TranscriptionProgress) => void;
+  /** Called when a segment is done, in the order in which they are. */
+  readonly onSegment?: ((segment: RecognizedSegment, index: number) => void) | undefined;
 }
 
 export interface TranscriptionProgress {
@@ -179,14 +181,18 @@ export class TranscriptionRun {
       },
       { signal: this.#abort.signal, busyTimeoutMs: this.#request.busyTimeoutMs },
     );
-    const ended = this.#pending.add(segment, this.#watched(recognition));
+    const ended = this.#pending.add(segment, this.#watched(recognition, segment));
     void ended.then(() => this.#reportProgress());
   }
 
-  /** A failed segment ends the job at once, also while decoding goes on. */
-  async #watched(recognition: Promise<TaskResult>): Promise<TaskResult> {
+  /** A failed segment ends the job at once, also while decoding goes on. Call before the segment is added. */
+  async #watched(recognition: Promise<TaskResult>, segment: SpeechSegment): Promise<TaskResult> {
+    const index = this.#pending.total;
     try {
-      return await recognition;
+      const result = await recognition;
+      const { text, truncated } = result;
+      this.#request.onSegment?.({ ...segment, text, truncated }, index);
+      return result;
     } catch (error) {
       this.#abort.abort(error);
       throw error;

@@ -9,9 +9,9 @@ import {
   parseWorkerMessage,
   type SupervisorMessage,
   type WorkerMessage,
-  type WorkerStatus,
 } from '../core/ipc.ts';
 import type { Logger } from '../core/logger.ts';
+import type { WorkerPresence } from '../core/status.ts';
 import type { WorkerSettings } from '../core/worker-settings.ts';
 
 const WORKER_SCRIPT = fileURLToPath(new URL('../../workers/audio-worker.js', import.meta.url));
@@ -32,7 +32,7 @@ export interface WorkerProcessOptions {
   readonly logger: Logger;
 }
 
-export class WorkerProcess extends EventEmitter<{ status: [WorkerStatus] }> {
+export class WorkerProcess extends EventEmitter<{ status: [WorkerPresence] }> {
   readonly pid: number;
   /** Settles once: the worker takes jobs, or the reason why it never will. */
   readonly ready: Promise<void>;

@@ -33,7 +33,9 @@ export function startTranscribingWorker(options: TranscribingWorkerOptions): Tra
   const ran: string[] = [];
   const connection = openConnection(address, { role: 'patient', name: 'worker' });
   const transcribe = async (job: Job<JobData>): Promise<JobOutcome> => {
-    const { path: filePath } = job.data.input;
+    const { input } = job.data;
+    if (input.kind !== 'path') throw new Error('this worker reads files only');
+    const filePath = input.path;
     ran.push(path.basename(filePath));
     const text = await readFile(filePath, 'utf8');
     await job.updateProgress({

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { failureToError, formatFailure, WavepoolError } from '../../src/core/errors.ts';
-import { JobData, JobId, ModelId, parseJobData } from '../../src/core/job.ts';
+import { JobData, JobId, ModelId, parseJobData, parseRawAudioFormat } from '../../src/core/job.ts';
 
 const smallest = { input: { kind: 'path', path: '/a.wav' }, model: 'm', submittedAt: 1 } as const;
 
@@ -22,6 +22,7 @@ test('a job needs an input, a model and a time; the rest has defaults', () => {
     },
     clocks: { busyTimeoutMs: 300_000, timeoutMs: 21_600_000 },
     tenant: 'default',
+    partials: false,
     submittedAt: 1,
     crashCount: 0,
   });
@@ -34,9 +35,12 @@ test('bad job data is refused with the field that is wrong', () => {
   expect(() => parseJobData({ ...smallest, surprise: 1 })).toThrow('surprise');
 });
 
-test.each(['a:b', '12345', '', '-a', 'a/b', 'ä', 'x'.repeat(129)])('job id %j is refused', (id) => {
-  expect(JobId.safeParse(id).success).toBe(false);
-});
+test.each(['failed', 'wait', 'meta', 'a:b', '12345', '', '-a', 'a/b', 'ä', 'x'.repeat(129)])(
+  'job id %j is refused',
+  (id) => {
+    expect(JobId.safeParse(id).success).toBe(false);
+  },
+);
 
 test.each(['A1', 'run-1.file_7', '0a', '..'.padStart(3, 'a')])('job id %j is allowed', (id) => {
   expect(JobId.safeParse(id).success).toBe(true);
@@ -51,4 +55,25 @@ test('a failure comes back from its text with code and detail', () => {
   const back = failureToError(formatFailure(error));
   expect([back.code, back.detail, back.message]).toEqual([error.code, error.detail, error.message]);
   expect(failureToError('something broke').code).toBe('INTERNAL');
+});
+
+test.each([
+  ['mulaw,8000,1', { codec: 'mulaw', sampleRate: 8_000, channels: 1 }],
+  ['f32le,48000,2', { codec: 'f32le', sampleRate: 48_000, channels: 2 }],
+])('%s declares audio without a header', (text, format) => {
+  expect(parseRawAudioFormat(text)).toEqual(format);
+});
+
+test.each([
+  'mulaw',
+  'mulaw,8000',
+  'mulaw,8000,0',
+  'mulaw,1e4,1',
+  'opus,48000,2',
+  'lavfi,1000,1',
+  '',
+])('%j declares nothing', (text) => {
+  expect(() => parseRawAudioFormat(text)).toThrow(
+    expect.objectContaining({ code: 'INVALID_REQUEST' }),
+  );
 });

@@ -6,6 +6,7 @@ import { SAMPLE_RATE } from '../../src/runtime/engine.ts';
 import { Runtime } from '../../src/runtime/runtime.ts';
 import { DecodeAllowance } from '../../src/worker/decode-allowance.ts';
 import { openInput } from '../../src/worker/input-reader.ts';
+import type { RecognizedSegment } from '../../src/worker/pending-segments.ts';
 import { type TranscriptionProgress, TranscriptionRun } from '../../src/worker/transcription.ts';
 import { type EngineScript, ScriptedAudio, scriptedEngine } from './scripted-engine.ts';
 
@@ -26,8 +27,9 @@ async function transcribe(script: EngineScript, signal = new AbortController().s
   const detector = runtime.add('vad', { ...CONFIGURATION, path: 'vad' });
   const recognizer = runtime.add('asr', { ...CONFIGURATION, path: 'asr' });
   await Promise.all([detector.load(), recognizer.load()]);
-  const reader = await openInput(runtime.engine, 'any', 'ffmpeg');
+  const reader = await openInput(runtime.engine, { path: 'any' }, 'ffmpeg');
   const progress: TranscriptionProgress[] = [];
+  const told: string[] = [];
   const request = {
     jobId: 'job',
     sequence: 1,
@@ -38,6 +40,7 @@ async function transcribe(script: EngineScript, signal = new AbortController().s
     }),
     busyTimeoutMs: 0,
     onProgress: (each: TranscriptionProgress) => progress.push(each),
+    onSegment: ({ text }: RecognizedSegment, index: number) => told.push(`${index}: ${text}`),
   };
   const allowance = new DecodeAllowance({
     totalSeconds: MINIMUM_SECONDS,
@@ -48,7 +51,7 @@ async function transcribe(script: EngineScript, signal = new AbortController().s
   const { audio } = reader;
   try {
     const result = await new TranscriptionRun(reader, request, services).run(signal);
-    return { ...result, texts: result.segments.map(({ text }) => text), progress, audio };
+    return { ...result, texts: result.segments.map(({ text }) => text), progress, told, audio };
   } finally {
     await reader.close();
     // Whatever happened, nothing of the job is left in a batcher.
@@ -68,7 +71,7 @@ describe('TranscriptionRun', () => {
 
   test('segments that end out of order are put back into order', async () => {
     let first: (() => void) | undefined;
-    const { texts } = await transcribe({
+    const { texts, told } = await transcribe({
       audio: '.ss...ss...ss.',
       onRecognize: ({ startSample }) => {
         if (startSample === SAMPLE_RATE) {
@@ -81,6 +84,7 @@ describe('TranscriptionRun', () => {
       },
     });
     expect(texts).toEqual(['1-3', '6-8', '11-13']);
+    expect(told.toSorted()).toEqual(['0: 1-3', '1: 6-8', '2: 11-13']);
   });
 
   test('silence gives no segments and asks the recognizer for nothing', async () => {

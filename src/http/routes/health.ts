@@ -1,0 +1,45 @@
+/** Whether the server lives, and whether it can do its work. */
+import { WavepoolError } from '../../core/errors.ts';
+import { route } from '../route.ts';
+
+export const healthRoutes = [
+  route({
+    method: 'get',
+    path: '/healthz',
+    name: 'getHealth',
+    tag: 'operations',
+    summary: 'Whether the process answers',
+    scope: 'public',
+    responses: { 200: { description: 'It does.', type: 'text/plain' } },
+    handle: () => ({ status: 200, text: 'ok\n' }),
+  }),
+  route({
+    method: 'get',
+    path: '/readyz',
+    name: 'getReadiness',
+    tag: 'operations',
+    summary: 'Whether jobs can be taken: Redis answers and the server is not ending',
+    scope: 'public',
+    responses: { 200: { description: 'They can.', type: 'text/plain' } },
+    handle: async ({ services: { queues } }) => {
+      await queues.connection.ping().catch((cause: unknown) => {
+        throw new WavepoolError('REDIS_UNAVAILABLE', 'it does not answer', { cause });
+      });
+      return { status: 200, text: 'ok\n' };
+    },
+  }),
+  route({
+    method: 'get',
+    path: '/metrics',
+    name: 'getMetrics',
+    tag: 'operations',
+    summary: 'Figures for Prometheus',
+    scope: 'read',
+    responses: { 200: { description: 'In its text format.', type: 'text/plain' } },
+    handle: async ({ services: { metrics, queues } }) => {
+      // Models that are new are watched from now on. Without Redis the metrics themselves say so.
+      await queues.openAll().catch(() => undefined);
+      return { status: 200, text: await metrics.render(), type: metrics.contentType };
+    },
+  }),
+];

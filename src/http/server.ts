@@ -1,0 +1,73 @@
+/** Listening and ending. */
+import { once } from 'node:events';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { WavepoolError } from '../core/errors.ts';
+import { createApp } from './app.ts';
+import { isLoopback } from './auth/authenticate.ts';
+import type { Services } from './services.ts';
+
+export interface RunningServer extends AsyncDisposable {
+  readonly url: string;
+  readonly port: number;
+  /**
+   * Takes no more connections, lets requests under way finish within the deadline, then breaks them off. `closing` of the
+   * services must have been aborted before, so that streams end. Idempotent.
+   */
+  close(): Promise<void>;
+}
+
+/** A client that is slower than this with its headers is not one. */
+const HEADERS_TIMEOUT_MS = 30_000;
+
+/**
+ * Listens.
+ * @throws {WavepoolError} FORBIDDEN for an address that others can reach while there is no API key; INVALID_REQUEST when
+ *   the address cannot be listened on
+ */
+export async function startServer(services: Services): Promise<RunningServer> {
+  const { host, port, shutdownMs } = services.settings;
+  await assertGuarded(services);
+  const server = createServer(
+    { headersTimeout: HEADERS_TIMEOUT_MS, requestTimeout: 0 },
+    createApp(services),
+  );
+  try {
+    server.listen(port, host);
+    await once(server, 'listening');
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    throw new WavepoolError('INVALID_REQUEST', `cannot listen on ${host}:${port}: ${why}`, {
+      cause: error,
+    });
+  }
+  // A server that listens on a host and port has such an address.
+  const { port: chosen } = server.address() as AddressInfo;
+  let closed: Promise<void> | undefined;
+  const close = (): Promise<void> => {
+    closed ??= end(server, shutdownMs);
+    return closed;
+  };
+  return { url: urlOf(host, chosen), port: chosen, close, [Symbol.asyncDispose]: close };
+}
+
+async function assertGuarded({ settings: { host }, keys }: Services): Promise<void> {
+  if (isLoopback(host) || (await keys.exist())) return;
+  throw new WavepoolError(
+    'FORBIDDEN',
+    `${host} can be reached by others and there is no API key; make one with \`wavepool keys create\``,
+  );
+}
+
+function urlOf(host: string, port: number): string {
+  return `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
+}
+
+async function end(server: Server, deadlineMs: number): Promise<void> {
+  const ended = new Promise<void>((resolve) => {
+    server.close(() => resolve());
+  });
+  const late = setTimeout(() => server.closeAllConnections(), deadlineMs);
+  await ended;
+  clearTimeout(late);
+}

@@ -1,0 +1,43 @@
+/** What the server may be told; the command line fills it in. */
+import type { ModelId } from '../core/job.ts';
+
+export interface HttpSettings {
+  /** An address to listen on; other than loopback only with an API key. */
+  readonly host: string;
+  /** 0 takes a free one. */
+  readonly port: number;
+  /** For requests that name none. */
+  readonly defaultModel: ModelId;
+  /** Folders in which inputs may be named by path; without any, none may. Real paths. */
+  readonly inputRoots: readonly string[];
+  readonly maxUploadBytes: number;
+  /** Of JSON. */
+  readonly maxBodyBytes: number;
+  /** Jobs that may wait in one queue. */
+  readonly maxQueued: number;
+  /** Uploads are kept for so long after their last use. */
+  readonly uploadRetentionMs: number;
+  /** Pages of these origins may call; none by default. */
+  readonly allowedOrigins: readonly string[];
+  /** More names under which requests without a key may reach a loopback server. */
+  readonly allowedHosts: readonly string[];
+  /** How long requests may go on once the server is to end. */
+  readonly shutdownMs: number;
+}
+
+export const DEFAULT_SETTINGS: HttpSettings = {
+  host: '127.0.0.1',
+  port: 8080,
+  defaultModel: 'moonshine-tiny',
+  inputRoots: [],
+  maxUploadBytes: 2 * 1024 ** 3,
+  maxBodyBytes: 1024 ** 2,
+  maxQueued: 100_000,
+  uploadRetentionMs: 7 * 86_400_000,
+  allowedOrigins: [],
+  allowedHosts: [],
+  shutdownMs: 30_000,
+};
+
+/** Lives in Redis; without a request a login is forgotten after this. */
+export const SESSION_LIFE_MS = 12 * 3_600_000;

@@ -1,0 +1,113 @@
+/** What the whole service looks like now: queues, workers, recent failures. Reads a fixed number of keys per model. */
+import type { Redis } from 'ioredis';
+import type { ModelId } from '../core/job.ts';
+import type { WorkerPresence } from '../core/status.ts';
+import type { JobCounts } from './audio-queue.ts';
+import { toRedisError } from './connection.ts';
+import { failureOf, type JobFailure } from './failures.ts';
+import { parseJson } from './job-ends.ts';
+import { readKnownModels } from './known-models.ts';
+import { readPresence } from './presence.ts';
+import { bullKey, queueNameOf } from './queue-names.ts';
+
+export interface RecentFailure extends JobFailure {
+  readonly id: string;
+  readonly model: ModelId;
+  /** Milliseconds since 1970. */
+  readonly failedAt: number;
+  /** Path or name of the input, where the job's data tells it. */
+  readonly input: string | undefined;
+}
+
+export interface QueueOverview {
+  readonly model: ModelId;
+  readonly counts: JobCounts;
+  /** Live workers that serve it; jobs of a queue without one wait. */
+  readonly workers: number;
+}
+
+export interface ServiceOverview {
+  /** Every model that has had a job or has a worker. */
+  readonly queues: readonly QueueOverview[];
+  readonly workers: readonly WorkerPresence[];
+  /** Of all queues, the latest first; cancelled jobs are none. */
+  readonly failures: readonly RecentFailure[];
+}
+
+/**
+ * @param mostFailures that are looked at in each queue and told in all
+ * @throws {WavepoolError} REDIS_UNAVAILABLE
+ */
+export async function readOverview(
+  connection: Redis,
+  mostFailures: number,
+): Promise<ServiceOverview> {
+  const [workers, known] = await Promise.all([
+    readPresence(connection),
+    readKnownModels(connection),
+  ]);
+  const served = workers.flatMap(({ models }) => models.map(({ id }) => id));
+  const models = [...new Set([...known, ...served])].toSorted();
+  try {
+    const queues = await Promise.all(
+      models.map(async (model) => ({
+        model,
+        counts: await readCounts(connection, model),
+        workers: served.filter((id) => id === model).length,
+      })),
+    );
+    const failures = await Promise.all(
+      models.map((model) => readFailures(connection, model, mostFailures)),
+    );
+    const latest = failures.flat().toSorted((a, b) => b.failedAt - a.failedAt);
+    return { queues, workers, failures: latest.slice(0, mostFailures) };
+  } catch (error) {
+    throw toRedisError(error);
+  }
+}
+
+async function readCounts(connection: Redis, model: ModelId): Promise<JobCounts> {
+  const key = (type: string) => bullKey(queueNameOf(model), type);
+  const replies = await connection
+    .multi()
+    .llen(key('wait'))
+    .zcard(key('prioritized'))
+    .zcard(key('delayed'))
+    .llen(key('active'))
+    .zcard(key('completed'))
+    .zcard(key('failed'))
+    .exec();
+  const [wait = 0, prioritized = 0, delayed = 0, running = 0, completed = 0, failed = 0] = (
+    replies ?? []
+  ).map(([, count]) => Number(count));
+  return { waiting: wait + prioritized, delayed, running, completed, failed };
+}
+
+async function readFailures(
+  connection: Redis,
+  model: ModelId,
+  most: number,
+): Promise<RecentFailure[]> {
+  if (most === 0) return [];
+  const queue = queueNameOf(model);
+  const ids = await connection.zrevrange(bullKey(queue, 'failed'), 0, most - 1);
+  const jobs = await Promise.all(
+    ids.map((id) => connection.hmget(bullKey(queue, id), 'failedReason', 'finishedOn', 'data')),
+  );
+  return jobs.flatMap(([reason, finishedOn, data], at) => {
+    const id = ids[at];
+    if (id === undefined || reason == null) return [];
+    const failure = failureOf(reason);
+    if (failure.code === 'CANCELLED') return [];
+    return { ...failure, id, model, failedAt: Number(finishedOn), input: inputOf(parseJson(data)) };
+  });
+}
+
+/** Jobs are not parsed for this: one that another version wrote still has a name. */
+function inputOf(data: unknown): string | undefined {
+  if (typeof data !== 'object' || data === null || !('input' in data)) return undefined;
+  const { input } = data;
+  if (typeof input !== 'object' || input === null) return undefined;
+  if ('path' in input) return String(input.path);
+  return 'name' in input ? String(input.name) : undefined;
+}

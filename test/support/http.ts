@@ -1,0 +1,88 @@
+/** A whole HTTP server on a free loopback port, with a Redis of its own. */
+import { mkdir, realpath } from 'node:fs/promises';
+import { join } from 'node:path';
+import { createLogger } from '../../src/core/logger.ts';
+import { openServices } from '../../src/http/open-services.ts';
+import { startServer } from '../../src/http/server.ts';
+import type { Services } from '../../src/http/services.ts';
+import { DEFAULT_SETTINGS, type HttpSettings } from '../../src/http/settings.ts';
+import { startRedis, type TestRedis } from './redis.ts';
+
+/** What the tests' requests are for unless they say otherwise. */
+export const TEST_MODEL = 'test-model';
+
+export interface TestServer extends AsyncDisposable {
+  readonly url: string;
+  readonly redis: TestRedis;
+  readonly services: Services;
+  readonly uploadsDir: string;
+  /** The one folder in which inputs may be named by path. */
+  readonly inputRoot: string;
+  /** `fetch` of a path. */
+  request(path: string, init?: RequestInit): Promise<Response>;
+  /** A POST of JSON. */
+  post(path: string, body: unknown, headers?: Record<string, string>): Promise<Response>;
+  /** Lets streams end and takes no more requests. */
+  close(): Promise<void>;
+}
+
+export interface TestServerOptions {
+  readonly settings?: Partial<HttpSettings>;
+  readonly now?: () => number;
+}
+
+export async function startTestServer(options: TestServerOptions = {}): Promise<TestServer> {
+  const redis = await startRedis();
+  const ending = new AbortController();
+  await mkdir(join(redis.dataDir, 'inputs'));
+  const uploadsDir = join(redis.dataDir, 'uploads');
+  const inputRoot = await realpath(join(redis.dataDir, 'inputs'));
+  const services = await openServices({
+    address: redis.address,
+    models: [TEST_MODEL],
+    resultsDir: join(redis.dataDir, 'results'),
+    uploadsDir,
+    settings: {
+      ...DEFAULT_SETTINGS,
+      port: 0,
+      defaultModel: TEST_MODEL,
+      inputRoots: [inputRoot],
+      ...options.settings,
+    },
+    version: '0.0.0-test',
+    logger: createLogger('silent', 'test'),
+    closing: ending.signal,
+    now: options.now,
+  });
+  const server = await startServer(services).catch(async (error: unknown) => {
+    await services.queues.close();
+    await redis[Symbol.asyncDispose]();
+    throw error;
+  });
+  const request = (path: string, init?: RequestInit): Promise<Response> =>
+    fetch(server.url + path, init);
+  const close = async (): Promise<void> => {
+    ending.abort();
+    await server.close();
+  };
+  return {
+    url: server.url,
+    redis,
+    services,
+    uploadsDir,
+    inputRoot,
+    request,
+    post: (path, body, headers = {}) =>
+      request(path, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', ...headers },
+        body: JSON.stringify(body),
+      }),
+    close,
+    [Symbol.asyncDispose]: async () => {
+      await close();
+      await services.queues.close();
+      await redis[Symbol.asyncDispose]();
+    },
+  };
+}
