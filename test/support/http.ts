@@ -1,6 +1,7 @@
 /** A whole HTTP server on a free loopback port, with a Redis of its own. */
 import { join } from 'node:path';
 import { createLogger } from '../../src/core/logger.ts';
+import type { Every } from '../../src/http/events/every.ts';
 import { openServices } from '../../src/http/open-services.ts';
 import { startServer } from '../../src/http/server.ts';
 import type { Services } from '../../src/http/services.ts';
@@ -25,16 +26,24 @@ export interface TestServer extends AsyncDisposable {
 
 export interface TestServerOptions {
   readonly settings?: Partial<HttpSettings>;
+  /** @defaultValue TEST_MODEL alone */
+  readonly models?: readonly string[];
+  /** One of another server, which also ends it. */
+  readonly redis?: TestRedis;
   readonly now?: () => number;
+  readonly every?: Every;
 }
 
 export async function startTestServer(options: TestServerOptions = {}): Promise<TestServer> {
-  const redis = await startRedis();
+  const redis = options.redis ?? (await startRedis());
+  const endRedis = async (): Promise<void> => {
+    if (options.redis === undefined) await redis[Symbol.asyncDispose]();
+  };
   const ending = new AbortController();
   const uploadsDir = join(redis.dataDir, 'uploads');
   const services = await openServices({
     address: redis.address,
-    models: [TEST_MODEL],
+    models: options.models ?? [TEST_MODEL],
     resultsDir: join(redis.dataDir, 'results'),
     uploadsDir,
     settings: { ...DEFAULT_SETTINGS, port: 0, defaultModel: TEST_MODEL, ...options.settings },
@@ -42,10 +51,11 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
     logger: createLogger('silent', 'test'),
     closing: ending.signal,
     now: options.now,
+    every: options.every,
   });
   const server = await startServer(services).catch(async (error: unknown) => {
     await services.queues.close();
-    await redis[Symbol.asyncDispose]();
+    await endRedis();
     throw error;
   });
   const request = (path: string, init?: RequestInit): Promise<Response> =>
@@ -70,7 +80,7 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
     [Symbol.asyncDispose]: async () => {
       await close();
       await services.queues.close();
-      await redis[Symbol.asyncDispose]();
+      await endRedis();
     },
   };
 }
