@@ -2,7 +2,7 @@
 
 import type { ErrorRequestHandler, Response } from 'express';
 import { WavepoolError } from '../core/errors.ts';
-import { type ProblemDetails, problemOf } from '../core/problem.ts';
+import { openAiErrorOf, type ProblemDetails, problemOf } from '../core/problem.ts';
 import { requestContext } from './request-context.ts';
 
 export const PROBLEM_TYPE = 'application/problem+json';
@@ -12,7 +12,7 @@ const RETRY_AFTER_SECONDS = 5;
 
 /** The last handler of the app. Needs its four parameters to be one. */
 export const problemHandler: ErrorRequestHandler = (thrown, _req, res, _next) => {
-  const { requestId, logger } = requestContext(res);
+  const { requestId, logger, isOpenAi } = requestContext(res);
   const error = toRequestError(thrown);
   if (error.code === 'INTERNAL') logger.error({ err: thrown }, 'request failed unexpectedly');
   else logger.debug({ code: error.code }, error.message);
@@ -21,7 +21,10 @@ export const problemHandler: ErrorRequestHandler = (thrown, _req, res, _next) =>
     res.destroy();
     return;
   }
-  sendProblem(res, problemOf(error, requestId));
+  const problem = problemOf(error, requestId);
+  // Their clients would else repeat any request that fails with 409 or 5xx.
+  if (isOpenAi) res.set('X-Should-Retry', String(error.retryable));
+  sendProblem(res, isOpenAi ? { ...problem, error: openAiErrorOf(error) } : problem);
 };
 
 export function sendProblem(res: Response, problem: ProblemDetails): void {
