@@ -259,6 +259,12 @@ test(
   LONG,
 );
 
+test('HEAD tells of a stream without beginning one', async () => {
+  const response = await server.request('/v1/events', { method: 'HEAD' });
+  expect(response.headers.get('content-type')).toContain('text/event-stream');
+  expect(await response.text()).toBe('');
+});
+
 test('streams end when the server does', async () => {
   await using other = await startOther();
   using reader = await readSse(`${other.url}/v1/events`);
