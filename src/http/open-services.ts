@@ -3,11 +3,15 @@
 import type { Logger } from '../core/logger.ts';
 import { ApiKeys } from '../queue/api-keys.ts';
 import type { AudioQueue } from '../queue/audio-queue.ts';
+import { JobTenants } from '../queue/job-tenants.ts';
 import { readOverview } from '../queue/overview.ts';
 import { QueueRegistry, type QueueRegistryOptions } from '../queue/queue-registry.ts';
+import { SegmentFeed } from '../queue/segment-feed.ts';
 import { Sessions } from '../queue/sessions.ts';
 import { LocalResultStore } from '../storage/local-result-store.ts';
 import { UploadStore } from '../storage/uploads.ts';
+import { EventHub } from './events/event-hub.ts';
+import { type Every, everyInterval } from './events/every.ts';
 import { createMetrics } from './metrics.ts';
 import { QueueLimit } from './queue-limit.ts';
 import type { Services } from './services.ts';
@@ -22,6 +26,8 @@ export interface OpenServicesOptions extends Pick<QueueRegistryOptions, 'address
   readonly closing: AbortSignal;
   /** Milliseconds since 1970. @defaultValue Date.now */
   readonly now?: (() => number) | undefined;
+  /** @defaultValue timers */
+  readonly every?: Every | undefined;
 }
 
 /**
@@ -30,7 +36,7 @@ export interface OpenServicesOptions extends Pick<QueueRegistryOptions, 'address
  */
 export async function openServices(options: OpenServicesOptions): Promise<Services> {
   const { address, models, settings, version, logger, closing } = options;
-  const { now = Date.now } = options;
+  const { now = Date.now, every = everyInterval } = options;
   const results = await LocalResultStore.open(options.resultsDir, now);
   const uploads = await UploadStore.open(options.uploadsDir, now);
   const metrics = createMetrics({ overview: () => readOverview(queues.connection, 0), now });
@@ -38,12 +44,18 @@ export async function openServices(options: OpenServicesOptions): Promise<Servic
   const queues = await QueueRegistry.open({ address, models, now, onOpen });
   const keys = new ApiKeys(queues.connection, now);
   const sessions = new Sessions(queues.connection, SESSION_LIFE_MS);
+  const segments = new SegmentFeed(address);
+  closing.addEventListener('abort', () => segments.close());
   return {
     queues,
     results,
     uploads,
     keys,
     sessions,
+    events: new EventHub({ queues, every, logger }),
+    segments,
+    tenants: new JobTenants(queues.connection),
+    every,
     limit: new QueueLimit(settings.maxQueued, now),
     metrics,
     settings,
