@@ -11,6 +11,7 @@
  * ahead, for the progress bar.
  */
 import { createHash } from 'node:crypto';
+import { setMaxListeners } from 'node:events';
 import path from 'node:path';
 import { toWavepoolError } from '../core/errors.ts';
 import type { NewJob } from '../core/job.ts';
@@ -93,6 +94,8 @@ class DirectoryRun {
     this.#output = output;
     this.#gate = new ConcurrencyGate(options.maxInFlight);
     this.#optionsKey = optionsKeyOf(options);
+    // Every job under way listens to it: that many are no leak.
+    setMaxListeners(options.maxInFlight, this.#leave.signal);
   }
 
   async run(): Promise<RunSummary> {

@@ -346,3 +346,15 @@ test('a queue that cannot be opened ends the run with its reason', async () => {
   const openQueue = () => Promise.reject(new Error('no workers'));
   await expect(run({ openQueue })).rejects.toThrow('no workers');
 });
+
+test('many jobs at once are no cause for a warning about leaks', async () => {
+  const warnings: string[] = [];
+  const listen = (warning: Error): void => {
+    warnings.push(warning.name);
+  };
+  process.on('warning', listen);
+  write(Object.fromEntries(Array.from({ length: 20 }, (_, index) => [`${index}.wav`, 'x'])));
+  await runWithWorker({ maxInFlight: 16 });
+  process.off('warning', listen);
+  expect(warnings).toEqual([]);
+});
