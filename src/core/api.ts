@@ -1,5 +1,6 @@
 /** Requests and resources of the HTTP interface: the server, its clients and the OpenAPI document use exactly these. */
 import { z } from 'zod';
+import { ApiKeyScope } from './api-key.ts';
 import {
   JobClocks,
   JobId,
@@ -13,6 +14,7 @@ import {
   UploadId,
 } from './job.ts';
 import { apiSchemas } from './openapi.ts';
+import { ModelState, WorkerPresence } from './status.ts';
 
 const Timestamp = z.iso.datetime().meta({ description: 'UTC, ISO 8601' });
 
@@ -210,3 +212,62 @@ export const IdempotencyHeaders = z.object({
     .meta({ description: 'the same key and request give the same job' })
     .optional(),
 });
+
+const Count = z.int().min(0);
+
+export const JobCountsResource = z.strictObject({
+  waiting: Count,
+  delayed: Count,
+  running: Count,
+  completed: Count,
+  failed: Count.meta({ description: 'cancelled ones included' }),
+});
+
+/** Its first members are what OpenAI's clients look for. */
+export const ModelResource = z
+  .strictObject({
+    id: ModelId,
+    object: z.literal('model'),
+    created: z.int(),
+    owned_by: z.string(),
+    workers: Count.meta({ description: 'live workers that serve it' }),
+    state: z
+      .enum([...ModelState.options, 'unserved'])
+      .meta({ description: 'of the workers that are not ready, the first one; else ready' }),
+    slots: Count,
+    activeSlots: Count,
+    queue: JobCountsResource,
+  })
+  .register(apiSchemas, { id: 'Model' });
+export type ModelResource = z.infer<typeof ModelResource>;
+
+export const ModelList = z
+  .strictObject({ object: z.literal('list'), data: z.array(ModelResource) })
+  .register(apiSchemas, { id: 'ModelList' });
+export type ModelList = z.infer<typeof ModelList>;
+
+export const WorkerResource = WorkerPresence.register(apiSchemas, { id: 'Worker' });
+export type WorkerResource = z.infer<typeof WorkerResource>;
+
+export const WorkerList = z
+  .strictObject({ items: z.array(WorkerResource) })
+  .register(apiSchemas, { id: 'WorkerList' });
+export type WorkerList = z.infer<typeof WorkerList>;
+
+export const LoginRequest = z
+  .strictObject({ key: z.string().min(1).max(256) })
+  .register(apiSchemas, { id: 'LoginRequest' });
+
+export const SessionResource = z
+  .strictObject({
+    /** `open`: no key exists and none is needed. */
+    kind: z.enum(['key', 'session', 'open']),
+    scopes: z.array(ApiKeyScope),
+    csrfToken: z.string().nullable().meta({
+      description: 'goes into X-CSRF-Token of what a page changes; null when none is needed',
+    }),
+  })
+  .register(apiSchemas, { id: 'Session' });
+export type SessionResource = z.infer<typeof SessionResource>;
+
+export const AssetParams = z.strictObject({ name: z.string().min(1).max(100) });

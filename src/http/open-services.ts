@@ -6,6 +6,7 @@ import { QueueRegistry, type QueueRegistryOptions } from '../queue/queue-registr
 import { Sessions } from '../queue/sessions.ts';
 import { LocalResultStore } from '../storage/local-result-store.ts';
 import { UploadStore } from '../storage/uploads.ts';
+import { QueueLimit } from './queue-limit.ts';
 import type { MetricsSource, Services } from './services.ts';
 import { type HttpSettings, SESSION_LIFE_MS } from './settings.ts';
 
@@ -39,6 +40,7 @@ export async function openServices(options: OpenServicesOptions): Promise<Servic
     uploads,
     keys,
     sessions,
+    limit: new QueueLimit(settings.maxQueued, now),
     metrics,
     settings,
     version,

@@ -1,7 +1,18 @@
-/** Every route that is documented; the order does not matter. */
+/** Every route there is; the order does not matter but for paths with parameters, which come after those without. */
 import type { Route } from './route.ts';
+import { docsRoutes } from './routes/docs.ts';
+import { fleetRoutes } from './routes/fleet.ts';
 import { healthRoutes } from './routes/health.ts';
 import { jobRoutes } from './routes/jobs.ts';
+import { sessionRoutes } from './routes/session.ts';
 import { uploadRoutes } from './routes/uploads.ts';
 
-export const ROUTES: readonly Route[] = [...jobRoutes, ...uploadRoutes, ...healthRoutes];
+const WORK: readonly Route[] = [
+  ...jobRoutes,
+  ...uploadRoutes,
+  ...fleetRoutes,
+  ...sessionRoutes,
+  ...healthRoutes,
+];
+
+export const ROUTES: readonly Route[] = [...WORK, ...docsRoutes(WORK)];

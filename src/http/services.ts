@@ -5,6 +5,7 @@ import type { QueueRegistry } from '../queue/queue-registry.ts';
 import type { Sessions } from '../queue/sessions.ts';
 import type { ResultStore } from '../storage/result-store.ts';
 import type { UploadStore } from '../storage/uploads.ts';
+import type { QueueLimit } from './queue-limit.ts';
 import type { HttpSettings } from './settings.ts';
 
 /** What Prometheus reads. */
@@ -19,6 +20,8 @@ export interface Services {
   readonly uploads: UploadStore;
   readonly keys: ApiKeys;
   readonly sessions: Sessions;
+  /** Asked before jobs are added. */
+  readonly limit: QueueLimit;
   /** Without it, /metrics is not there. */
   readonly metrics: MetricsSource | undefined;
   readonly settings: HttpSettings;

@@ -40,7 +40,7 @@ export function idempotencyKey(keyHash: string): string {
   return `wavepool-idempotency:${keyHash}`;
 }
 
-/** Set of the jobs (`QUEUE/ID`) that refer to an upload. */
+/** Set of the ids of jobs that refer to an upload. */
 export function uploadJobsKey(uploadId: string): string {
   return `wavepool-upload:${uploadId}`;
 }

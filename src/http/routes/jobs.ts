@@ -1,24 +1,192 @@
-/** Jobs: looking at them. */
-import { JobParams, JobResource } from '../../core/api.ts';
-import { jobResource } from '../job-resource.ts';
+/** Jobs: adding, looking at, cancelling and retrying them, and their results. */
+import {
+  CancelResource,
+  IdempotencyHeaders,
+  JobDeleteQuery,
+  JobListQuery,
+  JobPage,
+  JobParams,
+  JobRequest,
+  JobResource,
+  ResultQuery,
+} from '../../core/api.ts';
+import { WavepoolError } from '../../core/errors.ts';
+import { decodeCursor, encodeCursor } from '../../core/job-cursor.ts';
+import { Transcript } from '../../core/transcript.ts';
+import { renderTranscript, type TranscriptFormat } from '../../core/transcript-formats.ts';
+import { readJobPage } from '../../queue/job-page.ts';
+import { forgetJob } from '../forget-job.ts';
+import { readJobForm } from '../job-form.ts';
+import { jobLinks, jobResource } from '../job-resource.ts';
 import { logJob } from '../request-context.ts';
 import { route } from '../route.ts';
+import { submitJob } from '../submit-job.ts';
 
-export const jobRoutes = [
-  route({
-    method: 'get',
-    path: '/v1/jobs/:id',
-    name: 'getJob',
-    tag: 'jobs',
-    summary: 'One job',
-    scope: 'read',
-    params: JobParams,
-    responses: { 200: { description: 'As it stands.', schema: JobResource } },
-    errors: ['JOB_NOT_FOUND'],
-    handle: async ({ params, services, res }) => {
-      logJob(res, params.id);
-      const { view } = await services.queues.get(params.id);
-      return { status: 200, json: jobResource(view) };
+const RESULT_TYPES: Record<TranscriptFormat, string> = {
+  txt: 'text/plain',
+  json: 'application/json',
+  srt: 'application/x-subrip',
+  vtt: 'text/vtt',
+};
+
+const createJob = route({
+  method: 'post',
+  path: '/v1/jobs',
+  name: 'createJob',
+  tag: 'jobs',
+  summary: 'Add a job',
+  description:
+    'The input is a path, an upload or a URL; or send a form with the audio as `file`, and beside it the other members of a job request as fields of the form.',
+  scope: 'submit',
+  headers: IdempotencyHeaders,
+  body: JobRequest,
+  consumes: ['application/json', 'multipart/form-data'],
+  responses: {
+    202: {
+      description: 'Added, or added before under the same key.',
+      schema: JobResource,
+      headers: { Location: 'the address of the job' },
     },
-  }),
-];
+  },
+  errors: [
+    'MODEL_UNKNOWN',
+    'QUEUE_FULL',
+    'IDEMPOTENCY_CONFLICT',
+    'INPUT_NOT_FOUND',
+    'INPUT_FORBIDDEN',
+    'INPUT_TOO_LARGE',
+    'INPUT_EMPTY',
+    'MEDIA_TYPE_UNSUPPORTED',
+    'STORAGE_FULL',
+  ],
+  handle: async ({ body, headers, req, res, services, caller, signal }) => {
+    const request = body ?? (await readJobForm(req, { services, signal }));
+    const { view } = await submitJob(request, services, {
+      caller,
+      idempotencyKey: headers['idempotency-key'],
+    });
+    logJob(res, view.id);
+    const { self } = jobLinks(view.id);
+    return { status: 202, json: jobResource(view), headers: { Location: self } };
+  },
+});
+
+const listJobs = route({
+  method: 'get',
+  path: '/v1/jobs',
+  name: 'listJobs',
+  tag: 'jobs',
+  summary: 'Jobs, page by page',
+  description:
+    'Queue by queue: delayed and waiting jobs in their order, running ones, then failed and completed ones, the latest first. A job that stays in its state comes exactly once; one that moves on meanwhile may come again in its newer state.',
+  scope: 'read',
+  query: JobListQuery,
+  responses: { 200: { description: 'One page.', schema: JobPage } },
+  errors: ['MODEL_UNKNOWN'],
+  handle: async ({ query, services }) => {
+    const { cursor, ...filter } = query;
+    const start = cursor === undefined ? undefined : decodeCursor(cursor);
+    const { views, next } = await readJobPage(services.queues, { ...filter, cursor: start });
+    const nextCursor = next === undefined ? null : encodeCursor(next);
+    return { status: 200, json: { items: views.map(jobResource), nextCursor } };
+  },
+});
+
+const getJob = route({
+  method: 'get',
+  path: '/v1/jobs/:id',
+  name: 'getJob',
+  tag: 'jobs',
+  summary: 'One job',
+  scope: 'read',
+  params: JobParams,
+  responses: { 200: { description: 'As it stands.', schema: JobResource } },
+  errors: ['JOB_NOT_FOUND'],
+  handle: async ({ params, services, res }) => {
+    logJob(res, params.id);
+    const { view } = await services.queues.get(params.id);
+    return { status: 200, json: jobResource(view) };
+  },
+});
+
+const getResult = route({
+  method: 'get',
+  path: '/v1/jobs/:id/result',
+  name: 'getResult',
+  tag: 'jobs',
+  summary: 'The transcript of a completed job',
+  scope: 'read',
+  params: JobParams,
+  query: ResultQuery,
+  responses: {
+    200: {
+      description: 'As JSON, or as text/plain, application/x-subrip or text/vtt by `format`.',
+      schema: Transcript,
+    },
+  },
+  errors: ['JOB_NOT_FOUND', 'JOB_NOT_FINISHED', 'RESULT_NOT_FOUND'],
+  handle: async ({ params, query, services, res }) => {
+    logJob(res, params.id);
+    const { view } = await services.queues.get(params.id);
+    if (view.outcome === undefined) {
+      throw new WavepoolError('JOB_NOT_FINISHED', `it is ${view.state}`);
+    }
+    const transcript = await services.results.read(view.outcome.resultKey);
+    const { format } = query;
+    return { status: 200, text: renderTranscript(transcript, format), type: RESULT_TYPES[format] };
+  },
+});
+
+const deleteJob = route({
+  method: 'delete',
+  path: '/v1/jobs/:id',
+  name: 'cancelJob',
+  tag: 'jobs',
+  summary: 'Cancel a job; with `purge` forget it, too',
+  description:
+    'A waiting job ends at once, a running one soon. With `purge` the job, its transcript and its upload are forgotten; `purged` is false while it still runs: then ask again.',
+  scope: 'submit',
+  params: JobParams,
+  query: JobDeleteQuery,
+  responses: {
+    200: { description: 'It has ended.', schema: CancelResource },
+    202: { description: 'Its worker was told.', schema: CancelResource },
+  },
+  errors: ['JOB_NOT_FOUND'],
+  handle: async ({ params: { id }, query, services, res, signal }) => {
+    logJob(res, id);
+    const found = await services.queues.get(id);
+    const result = await found.queue.cancel(id);
+    const purged = query.purge === true && (await forgetJob(found, services, signal));
+    const status = result === 'requested' && !purged ? 202 : 200;
+    return { status, json: { id, result, purged } };
+  },
+});
+
+const retryJob = route({
+  method: 'post',
+  path: '/v1/jobs/:id/retry',
+  name: 'retryJob',
+  tag: 'jobs',
+  summary: 'Run a failed or cancelled job once more',
+  scope: 'submit',
+  params: JobParams,
+  responses: {
+    202: {
+      description: 'It waits again.',
+      schema: JobResource,
+      headers: { Location: 'the address of the job' },
+    },
+  },
+  errors: ['JOB_NOT_FOUND', 'JOB_NOT_RETRYABLE'],
+  handle: async ({ params: { id }, services, res }) => {
+    logJob(res, id);
+    const { queue, view } = await services.queues.get(id);
+    if (!(await queue.retry(id)))
+      throw new WavepoolError('JOB_NOT_RETRYABLE', `it is ${view.state}`);
+    const { view: retried } = await services.queues.get(id);
+    return { status: 202, json: jobResource(retried), headers: { Location: jobLinks(id).self } };
+  },
+});
+
+export const jobRoutes = [createJob, listJobs, getJob, getResult, deleteJob, retryJob];

@@ -1,0 +1,50 @@
+/** Small pages that the server writes itself: everything that is put in is escaped. */
+
+const ESCAPES: Readonly<Record<string, string>> = {
+  '&': '&amp;',
+  '<': '&lt;',
+  '>': '&gt;',
+  '"': '&quot;',
+  "'": '&#39;',
+};
+
+/** HTML as it is; `html` makes it. */
+export class Html {
+  readonly text: string;
+
+  constructor(text: string) {
+    this.text = text;
+  }
+}
+
+type Insertion = string | number | Html | readonly Html[];
+
+function insert(value: Insertion): string {
+  if (value instanceof Html) return value.text;
+  if (typeof value === 'object') return value.map(({ text }) => text).join('');
+  return String(value).replace(/[&<>"']/g, (character) => ESCAPES[character] ?? '');
+}
+
+/** A template whose insertions are escaped unless they are HTML already. */
+export function html(parts: TemplateStringsArray, ...values: Insertion[]): Html {
+  return new Html(parts.reduce((text, part, at) => text + insert(values[at - 1] ?? '') + part));
+}
+
+/** A whole document. Styles and scripts are files: the content policy allows no others. */
+export function page(title: string, body: Html, scripts: readonly string[] = []): string {
+  const document = html`<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>${title}</title>
+<link rel="stylesheet" href="/assets/page.css">
+${scripts.map((source) => html`<script src="${source}" defer></script>`)}
+</head>
+<body>
+${body}
+</body>
+</html>
+`;
+  return document.text;
+}

@@ -1,0 +1,67 @@
+/** What the routes say of themselves. */
+import { AssetParams } from '../../core/api.ts';
+import { WavepoolError } from '../../core/errors.ts';
+import { type JsonObject, openApiDocument } from '../../core/openapi.ts';
+import { ASSETS } from '../pages/assets.ts';
+import { docsPage } from '../pages/docs-page.ts';
+import { type Route, route } from '../route.ts';
+
+const DESCRIPTION =
+  'Durable batch processing of audio: jobs go into a queue per model, transcripts come out.';
+
+/** @param others every route but these */
+export function docsRoutes(others: readonly Route[]): Route[] {
+  const documents = new Map<string, JsonObject>();
+  const describe = (version: string): JsonObject => {
+    const known = documents.get(version);
+    if (known !== undefined) return known;
+    const info = { title: 'Wavepool', version, description: DESCRIPTION };
+    const made = openApiDocument([...others, ...routes], info);
+    documents.set(version, made);
+    return made;
+  };
+  const routes: Route[] = [
+    route({
+      method: 'get',
+      path: '/openapi.json',
+      name: 'getOpenApi',
+      tag: 'documentation',
+      summary: 'This document',
+      scope: 'public',
+      responses: { 200: { description: 'OpenAPI 3.1.' } },
+      handle: ({ services }) => ({ status: 200, json: describe(services.version) }),
+    }),
+    route({
+      method: 'get',
+      path: '/docs',
+      name: 'getDocsPage',
+      tag: 'documentation',
+      summary: 'The same for people',
+      scope: 'public',
+      responses: { 200: { description: 'HTML.', type: 'text/html' } },
+      handle: ({ services }) => ({
+        status: 200,
+        text: docsPage(describe(services.version)),
+        type: 'text/html',
+      }),
+    }),
+    route({
+      method: 'get',
+      path: '/assets/:name',
+      name: 'getAsset',
+      tag: 'pages',
+      summary: 'A file of the pages',
+      scope: 'public',
+      params: AssetParams,
+      responses: { 200: { description: 'The file.', type: '*/*' } },
+      errors: ['ROUTE_NOT_FOUND'],
+      handle: ({ params: { name } }) => {
+        const asset = Object.hasOwn(ASSETS, name) ? ASSETS[name] : undefined;
+        if (asset === undefined) throw new WavepoolError('ROUTE_NOT_FOUND', name);
+        const headers = { 'Cache-Control': 'max-age=3600' };
+        return { status: 200, text: asset.text, type: asset.type, headers };
+      },
+    }),
+  ];
+  return routes;
+}

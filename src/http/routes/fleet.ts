@@ -1,0 +1,73 @@
+/** What serves the jobs: models and workers, by what workers publish. */
+import { ModelList, type ModelResource, WorkerList } from '../../core/api.ts';
+import type { ModelStatus, WorkerPresence } from '../../core/status.ts';
+import { readOverview } from '../../queue/overview.ts';
+import { readPresence } from '../../queue/presence.ts';
+import { route } from '../route.ts';
+
+type LoadedModel = Pick<ModelStatus, 'state' | 'slots' | 'activeSlots'>;
+
+const listModels = route({
+  method: 'get',
+  path: '/v1/models',
+  name: 'listModels',
+  tag: 'models',
+  summary: 'Models that can be asked for, with their queues',
+  description: 'A job for a model without a live worker waits for one.',
+  scope: 'read',
+  responses: { 200: { description: 'All of them.', schema: ModelList } },
+  handle: async ({ services }) => {
+    const { connection } = services.queues;
+    const [ids, overview] = await Promise.all([
+      services.queues.models(),
+      readOverview(connection, 0),
+    ]);
+    const queues = new Map(overview.queues.map((queue) => [queue.model, queue]));
+    const data = ids.map((id): ModelResource => {
+      const queue = queues.get(id);
+      return {
+        id,
+        object: 'model',
+        created: 0,
+        owned_by: 'wavepool',
+        workers: queue?.workers ?? 0,
+        ...capacityOf(id, overview.workers),
+        queue: queue?.counts ?? NO_JOBS,
+      };
+    });
+    return { status: 200, json: { object: 'list', data } };
+  },
+});
+
+const NO_JOBS = { waiting: 0, delayed: 0, running: 0, completed: 0, failed: 0 };
+
+/** Over the workers that serve the model; the worst state is told. */
+function capacityOf(id: string, workers: readonly WorkerPresence[]) {
+  const entries = workers
+    .filter(({ models }) => models.some((served) => served.id === id))
+    .flatMap(({ runtime }): LoadedModel[] => runtime.models.filter((model) => model.id === id));
+  const sum = (of: (entry: LoadedModel) => number): number =>
+    entries.reduce((total, entry) => total + of(entry), 0);
+  const worst = entries.find(({ state }) => state !== 'ready') ?? entries[0];
+  return {
+    state: worst?.state ?? ('unserved' as const),
+    slots: sum(({ slots }) => slots),
+    activeSlots: sum(({ activeSlots }) => activeSlots),
+  };
+}
+
+const listWorkers = route({
+  method: 'get',
+  path: '/v1/workers',
+  name: 'listWorkers',
+  tag: 'workers',
+  summary: 'Live workers with their latest status',
+  scope: 'read',
+  responses: { 200: { description: 'In the order of their start.', schema: WorkerList } },
+  handle: async ({ services: { queues } }) => ({
+    status: 200,
+    json: { items: await readPresence(queues.connection) },
+  }),
+});
+
+export const fleetRoutes = [listModels, listWorkers];

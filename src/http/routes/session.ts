@@ -1,0 +1,93 @@
+/** Logins of pages: an API key for a cookie. */
+import type { Request, Response } from 'express';
+import { LoginRequest, SessionResource } from '../../core/api.ts';
+import { WavepoolError } from '../../core/errors.ts';
+import { assertOwnPage } from '../auth/authenticate.ts';
+import type { Caller } from '../auth/caller.ts';
+import {
+  clearSessionCookie,
+  readCookie,
+  SESSION_COOKIE,
+  setSessionCookie,
+} from '../auth/cookies.ts';
+import { loginPage } from '../pages/login-page.ts';
+import { route } from '../route.ts';
+import type { Services } from '../services.ts';
+
+const createSession = route({
+  method: 'post',
+  path: '/v1/session',
+  name: 'createSession',
+  tag: 'session',
+  summary: 'Log a page in: the answer sets a cookie',
+  description:
+    'What a page changes with the cookie needs the header `X-CSRF-Token`, too, and must come from this server.',
+  scope: 'public',
+  body: LoginRequest,
+  responses: { 201: { description: 'Logged in.', schema: SessionResource } },
+  errors: ['AUTH_REQUIRED', 'FORBIDDEN'],
+  handle: async ({ body, services, req, res }) => ({
+    status: 201,
+    json: await logIn(body.key, services, req, res),
+  }),
+});
+
+const getSession = route({
+  method: 'get',
+  path: '/v1/session',
+  name: 'getSession',
+  tag: 'session',
+  summary: 'Who asks, and what they may do',
+  scope: 'read',
+  responses: { 200: { description: 'The caller.', schema: SessionResource } },
+  handle: ({ caller }) => ({ status: 200, json: sessionResource(caller) }),
+});
+
+const deleteSession = route({
+  method: 'delete',
+  path: '/v1/session',
+  name: 'deleteSession',
+  tag: 'session',
+  summary: 'Log a page out',
+  scope: 'read',
+  responses: { 204: { description: 'Logged out.' } },
+  handle: async ({ services, req, res }) => {
+    const token = readCookie(req, SESSION_COOKIE);
+    if (token !== undefined) await services.sessions.close(token);
+    clearSessionCookie(req, res);
+    return { status: 204 };
+  },
+});
+
+const showLogin = route({
+  method: 'get',
+  path: '/login',
+  name: 'getLoginPage',
+  tag: 'pages',
+  summary: 'The page that asks for an API key',
+  scope: 'public',
+  responses: { 200: { description: 'HTML.', type: 'text/html' } },
+  handle: () => ({ status: 200, text: loginPage(), type: 'text/html' }),
+});
+
+export const sessionRoutes = [createSession, getSession, deleteSession, showLogin];
+
+/** A page of another site must not log its visitor in as somebody else. */
+async function logIn(
+  key: string,
+  services: Services,
+  req: Request,
+  res: Response,
+): Promise<SessionResource> {
+  assertOwnPage(req, services);
+  const record = await services.keys.verify(key);
+  if (record === undefined) throw new WavepoolError('AUTH_REQUIRED', 'the key is not valid');
+  const { token, record: session } = await services.sessions.open(record.id);
+  setSessionCookie(req, res, token);
+  return { kind: 'session', scopes: record.scopes, csrfToken: session.csrfToken };
+}
+
+function sessionResource({ kind, scopes, csrfToken }: Caller): SessionResource {
+  if (kind === 'nobody') throw new TypeError('the route asks for a caller');
+  return { kind, scopes: [...scopes], csrfToken: csrfToken ?? null };
+}

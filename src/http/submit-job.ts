@@ -1,0 +1,106 @@
+/** From a checked request to a job in the queue: what every route that adds jobs goes through. */
+import { randomUUID } from 'node:crypto';
+import { basename } from 'node:path';
+import type { JobRequest, JobRequestInput, JobSettings } from '../core/api.ts';
+import type { JobInput, NewJob } from '../core/job.ts';
+import { claimIdempotencyKey } from '../queue/idempotency.ts';
+import type { FoundJob } from '../queue/queue-registry.ts';
+import { addUploadReferences } from '../queue/upload-references.ts';
+import { resolveAllowedPath } from './allowed-path.ts';
+import type { Caller } from './auth/caller.ts';
+import { cleanName } from './form.ts';
+import type { Services } from './services.ts';
+
+export interface SubmitOptions {
+  readonly caller: Caller;
+  /** The same key and request give the same job. */
+  readonly idempotencyKey?: string | undefined;
+}
+
+/**
+ * Adds the job, or finds the one that the same request added before.
+ * @throws {WavepoolError} MODEL_UNKNOWN, QUEUE_FULL, IDEMPOTENCY_CONFLICT, REDIS_UNAVAILABLE; see `resolveRequestInput`
+ */
+export async function submitJob(
+  request: JobRequest,
+  services: Services,
+  { caller, idempotencyKey }: SubmitOptions,
+): Promise<FoundJob> {
+  const { queues, limit, settings } = services;
+  const queue = await queues.queueOf(request.model ?? settings.defaultModel);
+  const input = await resolveRequestInput(request.input, services);
+  let id: string = randomUUID();
+  if (idempotencyKey !== undefined) {
+    const content = { ...request, model: queue.model };
+    const claim = { caller: caller.id, key: idempotencyKey, content };
+    id = await claimIdempotencyKey(queues.connection, claim);
+    const earlier = await queue.get(id);
+    if (earlier !== undefined) return { queue, view: earlier };
+  }
+  await limit.reserve(queue, 1);
+  await referToUploads([{ id, input }], services);
+  await queue.add({ ...newJob(request, services.now()), id, input });
+  const view = await queue.get(id);
+  // A job may be picked up, end and be removed at once, but not within one round trip.
+  return view === undefined ? queues.get(id) : { queue, view };
+}
+
+/** What the jobs of one request have in common, for `AudioQueue.add`. */
+export function newJob(settings: JobSettings, now: number): Omit<NewJob, 'id' | 'input'> {
+  const { task, options, priority, delayMs, attempts, tenant, partials } = settings;
+  const { busyTimeoutMs, timeoutMs, deadlineMs } = settings;
+  return {
+    task,
+    options,
+    priority,
+    delayMs,
+    attempts,
+    tenant,
+    partials,
+    clocks: {
+      busyTimeoutMs,
+      timeoutMs,
+      ...(deadlineMs === undefined ? {} : { deadlineAt: now + deadlineMs }),
+    },
+  };
+}
+
+/** Keeps the uploads of jobs that are about to be added. */
+export async function referToUploads(
+  jobs: readonly { readonly id: string; readonly input: JobInput }[],
+  { queues }: Services,
+): Promise<void> {
+  const references = jobs.flatMap(({ id, input }) =>
+    input.kind === 'upload' ? [{ uploadId: input.id, jobId: id }] : [],
+  );
+  await addUploadReferences(queues.connection, references);
+}
+
+/**
+ * The input as the worker will find it.
+ * @throws {WavepoolError} INPUT_FORBIDDEN, INPUT_NOT_FOUND, INVALID_REQUEST
+ */
+export async function resolveRequestInput(
+  { path, uploadId, url, name, rawFormat }: JobRequestInput,
+  { uploads, settings }: Services,
+): Promise<JobInput> {
+  const format = rawFormat === undefined ? {} : { rawFormat };
+  if (path !== undefined) {
+    return { kind: 'path', path: await resolveAllowedPath(path, settings.inputRoots), ...format };
+  }
+  if (uploadId !== undefined) {
+    await uploads.use(uploadId);
+    return { kind: 'upload', id: uploadId, name: cleanName(name ?? ''), ...format };
+  }
+  const address = url ?? '';
+  return { kind: 'url', url: address, name: cleanName(name ?? nameInUrl(address)), ...format };
+}
+
+function nameInUrl(url: string): string {
+  const last = basename(new URL(url).pathname);
+  try {
+    return decodeURIComponent(last);
+  } catch {
+    return last;
+  }
+}

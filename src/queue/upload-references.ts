@@ -1,0 +1,50 @@
+/** Which jobs refer to an upload: it must stay while one of them has not ended. */
+import type { Redis } from 'ioredis';
+import type { JobId, UploadId } from '../core/job.ts';
+import { toRedisError } from './connection.ts';
+import { uploadJobsKey } from './queue-names.ts';
+import type { QueueRegistry } from './queue-registry.ts';
+
+const ENDED: ReadonlySet<string> = new Set(['completed', 'failed', 'cancelled']);
+
+/** Call before the jobs are added. */
+export async function addUploadReferences(
+  connection: Redis,
+  references: readonly { readonly uploadId: UploadId; readonly jobId: JobId }[],
+): Promise<void> {
+  if (references.length === 0) return;
+  const pipeline = connection.pipeline();
+  for (const { uploadId, jobId } of references) pipeline.sadd(uploadJobsKey(uploadId), jobId);
+  await guarded(async () => {
+    for (const [error] of (await pipeline.exec()) ?? []) if (error) throw error;
+  });
+}
+
+/** Whether a job other than `except` needs the upload */
+export async function isUploadNeeded(
+  queues: QueueRegistry,
+  uploadId: UploadId,
+  except?: JobId,
+): Promise<boolean> {
+  const { connection } = queues;
+  const key = uploadJobsKey(uploadId);
+  for (const jobId of await guarded(() => connection.smembers(key))) {
+    if (jobId === except) continue;
+    const found = await queues.find(jobId);
+    if (found !== undefined && !ENDED.has(found.view.state)) return true;
+  }
+  return false;
+}
+
+/** For an upload that is gone. */
+export async function forgetUploadReferences(connection: Redis, uploadId: UploadId): Promise<void> {
+  await guarded(() => connection.del(uploadJobsKey(uploadId)));
+}
+
+async function guarded<Result>(call: () => Promise<Result>): Promise<Result> {
+  try {
+    return await call();
+  } catch (error) {
+    throw toRedisError(error);
+  }
+}
