@@ -1,0 +1,190 @@
+import { randomUUID } from 'node:crypto';
+import {
+  CancelResource,
+  JobPage,
+  type JobRequestBody,
+  JobResource,
+  type JobState,
+} from '../core/api.ts';
+import { WavepoolError } from '../core/errors.ts';
+import { Transcript } from '../core/transcript.ts';
+import type { TranscriptFormat } from '../core/transcript-formats.ts';
+import type { AudioSource } from './audio-source.ts';
+import type { CallOptions } from './fleet.ts';
+import { answerAs } from './read-answer.ts';
+import { apiPath, type Transport } from './transport.ts';
+import type { Uploads } from './uploads.ts';
+
+type InputDetails = Pick<JobRequestBody['input'], 'name' | 'rawFormat'>;
+
+/** Where the audio of a job is: exactly one of these. */
+export type JobSource =
+  /** Sent to the server first: see `Uploads.create`. */
+  | { readonly file: AudioSource }
+  | { readonly uploadId: string }
+  /** Fetched by the worker when it gets to the job. */
+  | { readonly url: string }
+  /** A file of the server, inside its input roots. */
+  | { readonly serverPath: string };
+
+/** A job to submit; everything but its source has a default. */
+export type ClientJob = Omit<JobRequestBody, 'input'> & InputDetails & JobSource;
+
+export interface SubmitOptions extends CallOptions {
+  /** The same key and job give the same job. @defaultValue random, so that a repeated request adds nothing */
+  readonly idempotencyKey?: string | undefined;
+}
+
+export interface JobFilter {
+  readonly state?: JobState | undefined;
+  readonly model?: string | undefined;
+  readonly tenant?: string | undefined;
+  /** Jobs that are asked for at once, at most 200. @defaultValue 50 */
+  readonly pageSize?: number | undefined;
+}
+
+/** The jobs of a server: adds, reads, watches, cancels and retries them. */
+export class Jobs {
+  readonly #transport: Transport;
+  readonly #uploads: Uploads;
+
+  constructor(transport: Transport, uploads: Uploads) {
+    this.#transport = transport;
+    this.#uploads = uploads;
+  }
+
+  /**
+   * Adds a job, after its file was sent.
+   * @throws {WavepoolError} INVALID_REQUEST, MODEL_UNKNOWN, QUEUE_FULL, IDEMPOTENCY_CONFLICT, INPUT_FORBIDDEN; see
+   *   `Uploads.create`
+   */
+  async submit(job: ClientJob, options: SubmitOptions = {}): Promise<JobResource> {
+    const { idempotencyKey = randomUUID(), signal } = options;
+    const { request, file } = requestOf(job);
+    const input =
+      file === undefined ? request.input : await this.#send(request.input, file, signal);
+    return this.#transport.send(
+      {
+        method: 'POST',
+        path: '/v1/jobs',
+        json: { ...request, input },
+        headers: { 'idempotency-key': idempotencyKey },
+        idempotent: true,
+        signal,
+      },
+      answerAs(JobResource),
+    );
+  }
+
+  /** Undefined when the server does not know the job, or no longer. */
+  async get(id: string, { signal }: CallOptions = {}): Promise<JobResource | undefined> {
+    const request = { method: 'GET', path: apiPath`/v1/jobs/${id}`, signal } as const;
+    try {
+      return await this.#transport.send(request, answerAs(JobResource));
+    } catch (error) {
+      if (error instanceof WavepoolError && error.code === 'JOB_NOT_FOUND') return undefined;
+      throw error;
+    }
+  }
+
+  /** Jobs of all queues, asked for page by page while the caller goes on. */
+  async *list(
+    filter: JobFilter = {},
+    options: CallOptions = {},
+  ): AsyncGenerator<JobResource, void> {
+    let cursor: string | undefined;
+    do {
+      const page = await this.listPage({ ...filter, cursor }, options);
+      yield* page.items;
+      cursor = page.nextCursor ?? undefined;
+    } while (cursor !== undefined);
+  }
+
+  /** One page; `cursor` is the `nextCursor` of the page before. */
+  async listPage(
+    filter: JobFilter & { readonly cursor?: string | undefined } = {},
+    { signal }: CallOptions = {},
+  ): Promise<JobPage> {
+    const { pageSize: limit, ...rest } = filter;
+    const query = { ...rest, limit };
+    const request = { method: 'GET', path: '/v1/jobs', query, signal } as const;
+    return this.#transport.send(request, answerAs(JobPage));
+  }
+
+  /**
+   * The transcript of a completed job, or its text in one of the other formats.
+   * @throws {WavepoolError} JOB_NOT_FOUND, JOB_NOT_FINISHED, RESULT_NOT_FOUND
+   */
+  async result(id: string, format?: 'json', options?: CallOptions): Promise<Transcript>;
+  async result(
+    id: string,
+    format: Exclude<TranscriptFormat, 'json'>,
+    options?: CallOptions,
+  ): Promise<string>;
+  async result(
+    id: string,
+    format: TranscriptFormat = 'json',
+    { signal }: CallOptions = {},
+  ): Promise<Transcript | string> {
+    const path = apiPath`/v1/jobs/${id}/result`;
+    const request = { method: 'GET', path, query: { format }, signal } as const;
+    return format === 'json'
+      ? this.#transport.send(request, answerAs(Transcript))
+      : this.#transport.send(request, (response) => response.text());
+  }
+
+  /**
+   * Ends a waiting job at once and has a running one stopped; `purge` also forgets job, transcript and upload.
+   * @throws {WavepoolError} JOB_NOT_FOUND
+   */
+  async cancel(
+    id: string,
+    { purge = false, signal }: CallOptions & { readonly purge?: boolean | undefined } = {},
+  ): Promise<CancelResource> {
+    return this.#transport.send(
+      { method: 'DELETE', path: apiPath`/v1/jobs/${id}`, query: { purge }, signal },
+      answerAs(CancelResource),
+    );
+  }
+
+  /**
+   * Runs a failed or cancelled job once more from the beginning.
+   * @throws {WavepoolError} JOB_NOT_FOUND, JOB_NOT_RETRYABLE
+   */
+  async retry(id: string, { signal }: CallOptions = {}): Promise<JobResource> {
+    return this.#transport.send(
+      { method: 'POST', path: apiPath`/v1/jobs/${id}/retry`, signal },
+      answerAs(JobResource),
+    );
+  }
+
+  async #send(
+    input: JobRequestBody['input'],
+    file: AudioSource,
+    signal: AbortSignal | undefined,
+  ): Promise<JobRequestBody['input']> {
+    const upload = await this.#uploads.create(file, { name: input.name, signal });
+    return { ...input, uploadId: upload.id, name: upload.name };
+  }
+}
+
+/** The request as the interface takes it, and the file that is still to be sent. */
+function requestOf(job: ClientJob): { request: JobRequestBody; file: AudioSource | undefined } {
+  // Callers without types may give none or several: the server says so.
+  const {
+    file,
+    uploadId,
+    url,
+    serverPath: path,
+    name,
+    rawFormat,
+    ...settings
+  } = {
+    file: undefined,
+    uploadId: undefined,
+    url: undefined,
+    serverPath: undefined,
+    ...job,
+  };
+  return { request: { ...settings, input: { path, uploadId, url, name, rawFormat } }, file };
+}
