@@ -18,18 +18,38 @@ export function parseLeniently<Schema extends z.ZodType>(
   // Each round removes at least one member; deeper ones may come to light only then.
   for (let parsed: z.ZodSafeParseResult<z.output<Schema>> = first; ; ) {
     if (parsed.success) return parsed.data;
-    const unknown = parsed.error.issues.filter((issue) => issue.code === 'unrecognized_keys');
-    if (unknown.length < parsed.error.issues.length) {
+    const unknown = unknownMembers(parsed.error.issues, []);
+    if (unknown === undefined) {
       throw new WavepoolError('INTERNAL', `${what}: ${z.prettifyError(parsed.error)}`, {
         cause: parsed.error,
       });
     }
-    for (const { path, keys } of unknown) removeMembers(known, path, keys);
+    for (const members of unknown) removeMembers(known, members);
     parsed = schema.safeParse(known);
   }
 }
 
-function removeMembers(value: unknown, path: readonly PropertyKey[], keys: readonly string[]) {
+interface UnknownMembers {
+  readonly path: readonly PropertyKey[];
+  readonly keys: readonly string[];
+}
+
+/** Undefined when something else is wrong, too. */
+function unknownMembers(
+  issues: readonly z.core.$ZodIssue[],
+  path: readonly PropertyKey[],
+): UnknownMembers[] | undefined {
+  const found = issues.map((issue) => {
+    const place = [...path, ...issue.path];
+    if (issue.code === 'unrecognized_keys') return [{ path: place, keys: issue.keys }];
+    if (issue.code !== 'invalid_union') return undefined;
+    const options = issue.errors.map((option) => unknownMembers(option, place));
+    return options.find((option) => option !== undefined && option.length > 0);
+  });
+  return found.includes(undefined) ? undefined : found.flatMap((members) => members ?? []);
+}
+
+function removeMembers(value: unknown, { path, keys }: UnknownMembers): void {
   let place = value;
   for (const step of path) {
     place = typeof place === 'object' && place !== null ? Reflect.get(place, step) : undefined;
