@@ -33,7 +33,7 @@ const MAY_IMPORT: Record<string, string[]> = {
 const FENCED: [RegExp, string[]][] = [
   [/^bullmq(\/|$)/, ['src/queue', 'src/worker']],
   [/^ioredis(\/|$)/, ['src/queue']],
-  [/^express(\/|$)|^@bull-board\//, ['src/http']],
+  [/^(express|prom-client)(\/|$)|^@bull-board\//, ['src/http']],
   [/^zod(\/|$)/, ['src/core']],
   [/^@aws-sdk\//, ['src/storage']],
   [/^(pacote|protobufjs)(\/|$)/, ['src/models']],

@@ -5,6 +5,7 @@ import type { Command } from 'commander';
 import { InvalidArgumentError, Option } from 'commander';
 import type { Config } from '../core/config.ts';
 import { WavepoolError } from '../core/errors.ts';
+import { parseRawAudioFormat, RAW_CODECS, type RawAudioFormat } from '../core/job.ts';
 import type { TranscriptFormat } from '../core/transcript-formats.ts';
 import { isTranscriptFormat, TRANSCRIPT_FORMATS } from '../core/transcript-formats.ts';
 
@@ -68,6 +69,42 @@ export function parseFormats(text: string): TranscriptFormat[] {
   return [...new Set(names.filter(isTranscriptFormat))];
 }
 
+const DURATION_UNITS_MS: Readonly<Record<string, number>> = {
+  ms: 1,
+  s: 1_000,
+  m: 60_000,
+  h: 3_600_000,
+  d: 86_400_000,
+};
+
+/** `90`, `90s`, `500ms`, `5m`, `2h`, `1d` as milliseconds; a bare number is seconds. */
+export function parseDuration(text: string): number {
+  const [, amount = '', unit = 's'] = /^(\d+(?:\.\d+)?)(ms|s|m|h|d)?$/.exec(text) ?? [];
+  const ms = Math.round(Number(amount) * (DURATION_UNITS_MS[unit] ?? Number.NaN));
+  if (amount !== '' && Number.isSafeInteger(ms)) return ms;
+  throw new InvalidArgumentError('Use a time such as 90s, 5m or 2h.');
+}
+
+/** `CODEC,RATE,CHANNELS` */
+export function parseInputFormat(text: string): RawAudioFormat {
+  try {
+    return parseRawAudioFormat(text);
+  } catch {
+    throw new InvalidArgumentError(
+      `Use CODEC,RATE,CHANNELS such as mulaw,8000,1, with a codec of ${RAW_CODECS.join(', ')}.`,
+    );
+  }
+}
+
+export function addInputFormatOption(command: Command): Command {
+  return command.addOption(
+    new Option(
+      '--input-format <codec,rate,channels>',
+      'the files are samples without a header, such as mulaw,8000,1',
+    ).argParser(parseInputFormat),
+  );
+}
+
 export function addPlaceOptions(command: Command): Command {
   return command
     .option('--data-dir <dir>', 'queue and results (default: $XDG_DATA_HOME/wavepool)')
@@ -102,6 +139,13 @@ export function addCapacityOptions(command: Command): Command {
         .argParser(parseCountOrAuto(64))
         .default('auto'),
     );
+}
+
+/** Of commands that need no weights. */
+export function addQueueOptions(command: Command): Command {
+  return command
+    .option('--data-dir <dir>', 'queue and results (default: $XDG_DATA_HOME/wavepool)')
+    .option('--redis <url>', 'an existing Redis; without it a private one is started');
 }
 
 export function addOutputOptions(command: Command): Command {

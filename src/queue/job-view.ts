@@ -5,7 +5,15 @@ import { type JobData, JobOutcome, JobProgress, parseJobData } from '../core/job
 import { failureOf, type JobFailure } from './failures.ts';
 
 /** `cancelled` is a failure with the code CANCELLED. */
-export type JobState = 'waiting' | 'delayed' | 'running' | 'completed' | 'failed' | 'cancelled';
+export const JOB_STATES = [
+  'waiting',
+  'delayed',
+  'running',
+  'completed',
+  'failed',
+  'cancelled',
+] as const;
+export type JobState = (typeof JOB_STATES)[number];
 
 export interface JobView {
   readonly id: string;
