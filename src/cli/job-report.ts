@@ -1,5 +1,6 @@
 /** What `jobs` shows to people. */
 import type { JobView } from '../queue/job-view.ts';
+import { describeInput } from '../storage/inputs.ts';
 import { formatDuration } from './quantities.ts';
 import { printable, shownPath } from './run-report.ts';
 import { textTable } from './text-table.ts';
@@ -58,7 +59,7 @@ export function describeJob(view: JobView): string {
 }
 
 function inputOf({ data: { input } }: JobView): string {
-  return input.path;
+  return describeInput(input);
 }
 
 function timeOf(ms: number | undefined): string | undefined {
