@@ -180,6 +180,15 @@ test('status shows queues, workers with their models, and why jobs failed', asyn
   });
 });
 
+test('status --watch goes on until it is interrupted', async () => {
+  const argv = ['status', '--watch', '--json', '--data-dir', redis.dataDir];
+  const { code, stdout } = await runCli(argv, { interruptAfterOutput: true });
+  expect(code).toBe(0);
+  expect(linesOf(stdout).map((line) => JSON.parse(line))).toMatchObject([
+    { at: expect.any(Number), queues: expect.any(Array), workers: expect.any(Array) },
+  ]);
+});
+
 test('an empty service says how to begin', async () => {
   const { code, stdout } = await runCli(['status']);
   expect(code).toBe(0);

@@ -104,6 +104,15 @@ test.each([
   expectSaid((await transcriptOf(id)).text, BASE_CLIP.reference);
 });
 
+test('run takes the declaration, too', async () => {
+  const recording = join(place.inputs, 'alone.raw');
+  await ffmpeg('-i', BASE_CLIP.path, '-ar', '8000', '-ac', '1', '-f', 'mulaw', recording);
+  const declared = ['--input-format', 'mulaw,8000,1', '--workers', '1'];
+  const { code, stdout, stderr } = await place.run([recording, ...declared]);
+  expect(code, stderr).toBe(0);
+  expectSaid(stdout, BASE_CLIP.reference);
+});
+
 test.each(['pcm_mulaw', 'pcm_alaw'])('a WAV of %s says the same', async (codec) => {
   const recording = join(place.inputs, `${codec}.wav`);
   await ffmpeg('-i', BASE_CLIP.path, '-ar', '8000', '-ac', '1', '-c:a', codec, recording);

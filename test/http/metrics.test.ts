@@ -1,3 +1,4 @@
+import { readFile } from 'node:fs/promises';
 import { expect, test } from 'vitest';
 import { WavepoolError } from '../../src/core/errors.ts';
 import type { WorkerPresence } from '../../src/core/status.ts';
@@ -157,4 +158,14 @@ test('without Redis the process still tells of itself, and that Redis is away', 
 test('a defect is not taken for an outage', async () => {
   const metrics = createMetrics({ overview: () => Promise.reject(new TypeError('defect')) });
   await expect(metrics.render()).rejects.toThrow('defect');
+});
+
+test('docs/operations.md lists every metric of ours with its type, and no other', async () => {
+  const metrics = metricsOf(() => ({ queues: [], workers: [] }));
+  const types = [...(await metrics.render()).matchAll(/^# TYPE (wavepool_\w+) (\w+)$/gm)];
+  const docs = await readFile(new URL('../../docs/operations.md', import.meta.url), 'utf8');
+  const rows = [...docs.matchAll(/^\| `(wavepool_\w+)` \| (\w+) \|/gm)];
+  const named = (matches: RegExpMatchArray[]) =>
+    matches.map(([, name, type]) => `${name} ${type}`).toSorted();
+  expect(named(rows)).toEqual(named(types));
 });
