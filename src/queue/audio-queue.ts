@@ -14,7 +14,8 @@ import {
   parseJobId,
   parseNewJob,
 } from '../core/job.ts';
-import { announceCancel, clearCancelMark, markCancelled } from './cancellation.ts';
+import { type CancelResult, cancelJob } from './cancel-job.ts';
+import { clearCancelMark } from './cancellation.ts';
 import {
   checkRedis,
   closeConnection,
@@ -23,8 +24,8 @@ import {
   type RedisAddress,
   toRedisError,
 } from './connection.ts';
-import { failWaiting } from './fail-waiting.ts';
 import { CRASH_LIMIT, type HandBackResult, handBack } from './handback.ts';
+import { followJobEvents, type JobEvent } from './job-event-iterator.ts';
 import { type EventListener, type JobEventMap, JobEvents, type JobListener } from './job-events.ts';
 import { type JobListOptions, listJobs } from './job-list.ts';
 import { type JobView, viewOf } from './job-view.ts';
@@ -42,7 +43,8 @@ const BACKOFF = { type: 'exponential', delay: 2_000, jitter: 0.5 } as const;
 
 const CHUNK = 500;
 const ADD_ATTEMPTS = 5;
-const CANCEL_ATTEMPTS = 5;
+
+export type { CancelResult } from './cancel-job.ts';
 
 export interface AudioQueueOptions {
   readonly address: RedisAddress;
@@ -60,11 +62,6 @@ export interface AudioQueueOptions {
   /** Milliseconds since 1970. @defaultValue Date.now */
   readonly now?: (() => number) | undefined;
 }
-
-/**
- * `cancelled`: it was waiting and has ended. `requested`: it runs, and its worker has been told. `finished`: too late.
- */
-export type CancelResult = 'cancelled' | 'requested' | 'finished';
 
 export interface JobCounts {
   readonly waiting: number;
@@ -239,24 +236,7 @@ export class AudioQueue {
   async cancel(id: JobId): Promise<CancelResult> {
     return this.#guard(async () => {
       const job = await this.#find(id);
-      const { submittedAt } = parseJobData(job.data);
-      const cancelled = new WavepoolError('CANCELLED', `job ${id}`);
-      await markCancelled(this.#connection, this.name, id, submittedAt);
-      // Between two looks the job may be picked up, or wait for its next attempt.
-      for (let attempt = 1; attempt <= CANCEL_ATTEMPTS; attempt++) {
-        if (await failWaiting(this.#connection, job, id, cancelled)) {
-          await clearCancelMark(this.#connection, this.name, id);
-          return 'cancelled';
-        }
-        const state = await job.getState();
-        if (state === 'completed' || state === 'failed' || state === 'unknown') {
-          await clearCancelMark(this.#connection, this.name, id);
-          return 'finished';
-        }
-        if (state === 'active') break;
-      }
-      await announceCancel(this.#connection, this.name, id);
-      return 'requested';
+      return cancelJob(this.#connection, this.name, job, id);
     });
   }
 
@@ -310,6 +290,15 @@ export class AudioQueue {
 
   unwatch(ids: readonly JobId[]): void {
     this.#events.unwatch(ids);
+  }
+
+  /**
+   * What happens to a job from the beginning of the loop on; its end comes last, whenever it was. Leaving the loop stops
+   * listening.
+   * @throws {WavepoolError} REDIS_UNAVAILABLE; the signal's reason when it aborts
+   */
+  events(id: JobId, options?: { signal?: AbortSignal }): AsyncGenerator<JobEvent, void> {
+    return followJobEvents(this.#events, { ...options, model: this.model, id: parseJobId(id) });
   }
 
   /** The place in the queue's event stream up to which listeners have been told. */
