@@ -7,11 +7,8 @@ import { type ApiRequest, type Transport, timeLimit } from './transport.ts';
 export interface EventFeedOptions<Event> {
   readonly path: string;
   readonly query?: ApiRequest['query'];
-  /**
-   * Undefined for a message that is not to be told.
-   * @param id where to go on after it
-   */
-  readonly parse: (message: SseMessage, id: string | undefined) => Event | undefined;
+  /** Undefined for a message that is not to be told. */
+  readonly parse: (message: SseMessage) => Event | undefined;
   /** Whether nothing follows this event. @defaultValue never */
   readonly isLast?: ((event: Event) => boolean) | undefined;
   /** Begin after this event. */
@@ -31,7 +28,8 @@ interface Connection {
   close(): void;
 }
 
-export class EventFeed<Event> {
+/** Iterate it to follow the events; iterating it again goes on after the last one. */
+export class EventFeed<Event> implements AsyncIterable<Event> {
   readonly #transport: Transport;
   readonly #options: EventFeedOptions<Event>;
   #lastEventId: string | undefined;
@@ -48,19 +46,24 @@ export class EventFeed<Event> {
     this.#heardAt = transport.clock.now();
   }
 
+  /** Of the last event that was told: where another feed can go on. */
+  get lastEventId(): string | undefined {
+    return this.#lastEventId;
+  }
+
   /**
    * Ends after the last event, or when the caller leaves the loop: that closes the connection, too.
    * @throws {WavepoolError} the server's refusal; SERVER_UNREACHABLE after five minutes without a connection; the
    *   signal's reason when it aborts
    */
-  async *events(): AsyncGenerator<Event, void> {
+  async *[Symbol.asyncIterator](): AsyncGenerator<Event, void> {
     const { parse, isLast = () => false, signal } = this.#options;
     for (;;) {
       const connection = await this.#connect();
       if (connection === undefined) return;
       try {
         for await (const message of this.#messages(connection)) {
-          const event = parse(message, this.#lastEventId);
+          const event = parse(message);
           if (event === undefined) continue;
           yield event;
           if (isLast(event)) return;

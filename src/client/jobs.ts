@@ -1,15 +1,19 @@
 import { randomUUID } from 'node:crypto';
 import {
   CancelResource,
+  type FailureResource,
   JobPage,
   type JobRequestBody,
   JobResource,
   type JobState,
 } from '../core/api.ts';
-import { WavepoolError } from '../core/errors.ts';
+import { failureToError, WavepoolError } from '../core/errors.ts';
+import type { ServiceEvent } from '../core/events.ts';
 import { Transcript } from '../core/transcript.ts';
 import type { TranscriptFormat } from '../core/transcript-formats.ts';
 import type { AudioSource } from './audio-source.ts';
+import type { EventFeed } from './event-feed.ts';
+import { type FollowOptions, jobEvents } from './events.ts';
 import type { CallOptions } from './fleet.ts';
 import { answerAs } from './read-answer.ts';
 import { apiPath, type Transport } from './transport.ts';
@@ -34,6 +38,9 @@ export interface SubmitOptions extends CallOptions {
   /** The same key and job give the same job. @defaultValue random, so that a repeated request adds nothing */
   readonly idempotencyKey?: string | undefined;
 }
+
+/** How a job ended well; where its transcript lies is the server's own matter. */
+export type ClientOutcome = NonNullable<JobResource['outcome']>;
 
 export interface JobFilter {
   readonly state?: JobState | undefined;
@@ -158,6 +165,28 @@ export class Jobs {
     );
   }
 
+  /**
+   * What happens to a job, from how it stands (`job.snapshot`) to its end (`job.completed`, `job.failed`, `job.removed`). Goes
+   * on by itself where it was when the connection breaks.
+   * @throws {WavepoolError} JOB_NOT_FOUND; see `EventFeed`
+   */
+  events(id: string, options: FollowOptions = {}): EventFeed<ServiceEvent> {
+    return jobEvents(this.#transport, id, options);
+  }
+
+  /**
+   * Waits for a job to end, whenever it does or did.
+   * @throws {WavepoolError} with the code of the job's failure; JOB_NOT_FOUND; the signal's reason when it aborts
+   */
+  async waitFor(id: string, { signal }: CallOptions = {}): Promise<ClientOutcome> {
+    for await (const event of this.events(id, { signal })) {
+      if (event.type === 'job.completed') return event.outcome;
+      if (event.type === 'job.failed') throw errorOfFailure(event.failure);
+      if (event.type === 'job.removed') break;
+    }
+    throw new WavepoolError('JOB_NOT_FOUND', id);
+  }
+
   async #send(
     input: JobRequestBody['input'],
     file: AudioSource,
@@ -166,6 +195,11 @@ export class Jobs {
     const upload = await this.#uploads.create(file, { name: input.name, signal });
     return { ...input, uploadId: upload.id, name: upload.name };
   }
+}
+
+/** A newer server may have codes that this client does not know: those are INTERNAL, and the text is kept. */
+function errorOfFailure({ code, message }: FailureResource): WavepoolError {
+  return failureToError(`${code}: ${message}`);
 }
 
 /** The request as the interface takes it, and the file that is still to be sent. */

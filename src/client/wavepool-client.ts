@@ -4,7 +4,10 @@
  * @module wavepool/client
  */
 import { WavepoolError } from '../core/errors.ts';
+import type { ServiceEvent } from '../core/events.ts';
 import { type ClientClock, SYSTEM_CLOCK } from './clock.ts';
+import type { EventFeed } from './event-feed.ts';
+import { type EventFilter, type FollowOptions, serviceEvents } from './events.ts';
 import { Models, Workers } from './fleet.ts';
 import { Jobs } from './jobs.ts';
 import { Transport } from './transport.ts';
@@ -41,6 +44,7 @@ export interface WavepoolClientOptions {
  * const text = await client.jobs.result(job.id, 'txt');
  */
 export class WavepoolClient {
+  readonly #transport: Transport;
   readonly jobs: Jobs;
   readonly uploads: Uploads;
   readonly models: Models;
@@ -48,7 +52,7 @@ export class WavepoolClient {
 
   /** @throws {WavepoolError} INVALID_REQUEST for an address or a key that cannot be sent */
   constructor(options: WavepoolClientOptions) {
-    const transport = new Transport({
+    this.#transport = new Transport({
       baseUrl: parseBaseUrl(options.baseUrl),
       headers: headersOf(options),
       fetch: options.fetch ?? globalThis.fetch,
@@ -57,10 +61,18 @@ export class WavepoolClient {
       clock: options.clock ?? SYSTEM_CLOCK,
       random: options.random ?? Math.random,
     });
-    this.uploads = new Uploads(transport);
-    this.jobs = new Jobs(transport, this.uploads);
-    this.models = new Models(transport);
-    this.workers = new Workers(transport);
+    this.uploads = new Uploads(this.#transport);
+    this.jobs = new Jobs(this.#transport, this.uploads);
+    this.models = new Models(this.#transport);
+    this.workers = new Workers(this.#transport);
+  }
+
+  /**
+   * Events of all queues as they happen, until the caller leaves the loop. Goes on by itself where it was when the
+   * connection breaks; `stream.reset` tells where that was not possible.
+   */
+  events(filter: EventFilter = {}, options: FollowOptions = {}): EventFeed<ServiceEvent> {
+    return serviceEvents(this.#transport, filter, options);
   }
 }
 

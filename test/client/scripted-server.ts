@@ -21,12 +21,14 @@ export interface ScriptedServer extends AsyncDisposable {
   readonly seen: SeenRequest[];
   /** Pauses that the client has made. */
   readonly pauses: number[];
+  /** The limit that runs, or else the next one, is over. */
+  expire(): void;
   client(options?: Partial<WavepoolClientOptions>): WavepoolClient;
 }
 
 /**
- * Time passes at once when the client pauses between requests. Its limits of the length in `expiring` pass as soon as a
- * request of the script has been left without an answer; the others never do.
+ * Time passes at once when the client pauses between requests. A limit of the length in `expiring` passes when a request of
+ * the script is left without an answer, or when a test says so; the others never do.
  */
 export async function scriptedServer(
   script: readonly Answer[],
@@ -35,10 +37,22 @@ export async function scriptedServer(
   const seen: SeenRequest[] = [];
   const pauses: number[] = [];
   const answers = [...script];
-  let leave: () => void = () => undefined;
-  const unanswered = new Promise<void>((resolve) => {
-    leave = resolve;
-  });
+  let pending: (() => void) | undefined;
+  let mayExpire = false;
+  const expire = (): void => {
+    if (pending === undefined) mayExpire = true;
+    else pending();
+  };
+  const limit = (signal: AbortSignal | undefined): Promise<void> =>
+    new Promise((resolve, reject) => {
+      pending = resolve;
+      if (mayExpire) resolve();
+      mayExpire = false;
+      signal?.addEventListener('abort', () => {
+        pending = undefined;
+        reject(new Error('the limit was taken back'));
+      });
+    });
   const server = createServer((req, res) => {
     const answer = answers.shift() ?? unexpected;
     const { method = '', url = '', headers } = req;
@@ -46,7 +60,7 @@ export async function scriptedServer(
     void text(req).then(
       (body) => {
         seen.push({ method, url, headers, body });
-        if (answer === silence) leave();
+        if (answer === silence) expire();
         answer(res, req);
       },
       () => undefined,
@@ -60,7 +74,7 @@ export async function scriptedServer(
   const clock: ClientClock = {
     now: () => now,
     sleep: async (ms, signal) => {
-      if (ms === expiring) return unanswered;
+      if (ms === expiring) return limit(signal);
       if (LIMITS.has(ms)) return untilAborted(signal);
       signal?.throwIfAborted();
       pauses.push(ms);
@@ -71,6 +85,7 @@ export async function scriptedServer(
     url,
     seen,
     pauses,
+    expire,
     client: (options) => new WavepoolClient({ baseUrl: url, clock, random: () => 0, ...options }),
     [Symbol.asyncDispose]: async () => {
       server.close();
