@@ -2,6 +2,7 @@
 
 import type { Logger } from '../core/logger.ts';
 import { ApiKeys } from '../queue/api-keys.ts';
+import { BatchStore } from '../queue/batches.ts';
 import { QueueRegistry, type QueueRegistryOptions } from '../queue/queue-registry.ts';
 import { Sessions } from '../queue/sessions.ts';
 import { LocalResultStore } from '../storage/local-result-store.ts';
@@ -36,6 +37,7 @@ export async function openServices(options: OpenServicesOptions): Promise<Servic
   const sessions = new Sessions(queues.connection, SESSION_LIFE_MS);
   return {
     queues,
+    batches: new BatchStore({ queues, now }),
     results,
     uploads,
     keys,

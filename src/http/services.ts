@@ -1,6 +1,7 @@
 /** What the routes stand on. Whoever composes the process makes it; see `openServices` for the usual way. */
 import type { Logger } from '../core/logger.ts';
 import type { ApiKeys } from '../queue/api-keys.ts';
+import type { BatchStore } from '../queue/batches.ts';
 import type { QueueRegistry } from '../queue/queue-registry.ts';
 import type { Sessions } from '../queue/sessions.ts';
 import type { ResultStore } from '../storage/result-store.ts';
@@ -16,6 +17,7 @@ export interface MetricsSource {
 
 export interface Services {
   readonly queues: QueueRegistry;
+  readonly batches: BatchStore;
   readonly results: ResultStore;
   readonly uploads: UploadStore;
   readonly keys: ApiKeys;
