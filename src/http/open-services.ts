@@ -2,6 +2,7 @@
 
 import type { Logger } from '../core/logger.ts';
 import { ApiKeys } from '../queue/api-keys.ts';
+import { BatchStore } from '../queue/batches.ts';
 import { JobTenants } from '../queue/job-tenants.ts';
 import { QueueRegistry, type QueueRegistryOptions } from '../queue/queue-registry.ts';
 import { SegmentFeed } from '../queue/segment-feed.ts';
@@ -44,6 +45,7 @@ export async function openServices(options: OpenServicesOptions): Promise<Servic
   closing.addEventListener('abort', () => segments.close());
   return {
     queues,
+    batches: new BatchStore({ queues, now }),
     results,
     uploads,
     keys,

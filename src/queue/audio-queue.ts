@@ -71,6 +71,12 @@ export interface JobCounts {
   readonly failed: number;
 }
 
+/** What some jobs are part of: see `BatchStore`. */
+export interface JobParent {
+  readonly queue: string;
+  readonly id: string;
+}
+
 type PreparedJob = { name: string; data: JobData; opts: JobsOptions & { jobId: JobId } };
 
 /** The jobs of one model: adds, reads, watches, cancels and retries them. Loads no native code. */
@@ -151,11 +157,12 @@ export class AudioQueue {
 
   /**
    * Adds all jobs, or fails having added some. Jobs that carry their own ids may be added again after a failure.
+   * @param parent is told how each of them ends; a job that fails does not fail it
    * @returns the ids, in order
    * @throws {WavepoolError} INVALID_REQUEST before anything is added, REDIS_UNAVAILABLE
    */
-  async addMany(jobs: readonly NewJob[]): Promise<JobId[]> {
-    const prepared = jobs.map((job) => this.#prepare(job));
+  async addMany(jobs: readonly NewJob[], parent?: JobParent): Promise<JobId[]> {
+    const prepared = jobs.map((job) => this.#prepare(job, parent));
     await this.#guard(() => this.#remember());
     for (let start = 0; start < prepared.length; start += CHUNK) {
       await this.#guard(() => this.#addChunk(prepared.slice(start, start + CHUNK)));
@@ -339,7 +346,7 @@ export class AudioQueue {
     return this.#remembered;
   }
 
-  #prepare(job: NewJob): PreparedJob {
+  #prepare(job: NewJob, parent?: JobParent): PreparedJob {
     const { id = randomUUID(), priority, delayMs, attempts, ...rest } = parseNewJob(job);
     const submittedAt = (this.#options.now ?? Date.now)();
     const data = parseJobData({ ...rest, model: this.model, submittedAt });
@@ -356,6 +363,7 @@ export class AudioQueue {
         removeOnComplete: RETENTION.completed,
         removeOnFail: RETENTION.failed,
         stackTraceLimit: 1,
+        ...(parent === undefined ? {} : partOf(parent)),
       },
     };
   }
@@ -394,4 +402,8 @@ export class AudioQueue {
       throw toRedisError(error);
     }
   }
+}
+
+function partOf({ queue, id }: JobParent): JobsOptions {
+  return { parent: { queue: `${QUEUE_PREFIX}:${queue}`, id }, ignoreDependencyOnFailure: true };
 }
