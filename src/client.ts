@@ -5,16 +5,17 @@
  */
 
 export type { AudioSource } from './client/audio-source.ts';
+export type {
+  BatchFilter,
+  BatchJobSettings,
+  ClientBatch,
+  WaitForBatchOptions,
+} from './client/batches.ts';
 export type { EventFeed } from './client/event-feed.ts';
 export type { EventFilter, FollowOptions } from './client/events.ts';
 export type { CallOptions } from './client/fleet.ts';
-export type {
-  ClientJob,
-  ClientOutcome,
-  JobFilter,
-  JobSource,
-  SubmitOptions,
-} from './client/jobs.ts';
+export type { JobFilter, JobSource } from './client/job-input.ts';
+export type { ClientJob, ClientOutcome, SubmitOptions } from './client/jobs.ts';
 export type { UploadOptions } from './client/uploads.ts';
 export { WavepoolClient, type WavepoolClientOptions } from './client/wavepool-client.ts';
 export type {
@@ -26,6 +27,7 @@ export type {
   UploadResource,
   WorkerResource,
 } from './core/api.ts';
+export type { BatchItemResource, BatchResource, BatchResultLine } from './core/batch-api.ts';
 export { ERROR_CODES, type ErrorCode, WavepoolError } from './core/errors.ts';
 export type { ServiceEvent } from './core/events.ts';
 export { InvalidRequestError } from './core/problem.ts';

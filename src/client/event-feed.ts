@@ -132,12 +132,7 @@ export class EventFeed<Event> implements AsyncIterable<Event> {
   }
 
   async #pause(atLeastMs: number): Promise<void> {
-    const { clock, random } = this.#transport;
-    const { signal } = this.#options;
-    const pauseMs = backOff(++this.#failures, random, this.#retryMs);
-    await clock.sleep(Math.max(pauseMs, atLeastMs), signal).catch((error: unknown) => {
-      signal?.throwIfAborted();
-      throw error;
-    });
+    const pauseMs = backOff(++this.#failures, this.#transport.random, this.#retryMs);
+    await this.#transport.pause(Math.max(pauseMs, atLeastMs), this.#options.signal);
   }
 }

@@ -5,31 +5,18 @@ import {
   JobPage,
   type JobRequestBody,
   JobResource,
-  type JobState,
 } from '../core/api.ts';
 import { failureToError, WavepoolError } from '../core/errors.ts';
 import type { ServiceEvent } from '../core/events.ts';
 import { Transcript } from '../core/transcript.ts';
 import type { TranscriptFormat } from '../core/transcript-formats.ts';
-import type { AudioSource } from './audio-source.ts';
 import type { EventFeed } from './event-feed.ts';
 import { type FollowOptions, jobEvents } from './events.ts';
 import type { CallOptions } from './fleet.ts';
+import { type InputDetails, inputOf, type JobFilter, type JobSource } from './job-input.ts';
 import { answerAs } from './read-answer.ts';
 import { apiPath, type Transport } from './transport.ts';
 import type { Uploads } from './uploads.ts';
-
-type InputDetails = Pick<JobRequestBody['input'], 'name' | 'rawFormat'>;
-
-/** Where the audio of a job is: exactly one of these. */
-export type JobSource =
-  /** Sent to the server first: see `Uploads.create`. */
-  | { readonly file: AudioSource }
-  | { readonly uploadId: string }
-  /** Fetched by the worker when it gets to the job. */
-  | { readonly url: string }
-  /** A file of the server, inside its input roots. */
-  | { readonly serverPath: string };
 
 /** A job to submit; everything but its source has a default. */
 export type ClientJob = Omit<JobRequestBody, 'input'> & InputDetails & JobSource;
@@ -41,14 +28,6 @@ export interface SubmitOptions extends CallOptions {
 
 /** How a job ended well; where its transcript lies is the server's own matter. */
 export type ClientOutcome = NonNullable<JobResource['outcome']>;
-
-export interface JobFilter {
-  readonly state?: JobState | undefined;
-  readonly model?: string | undefined;
-  readonly tenant?: string | undefined;
-  /** Jobs that are asked for at once, at most 200. @defaultValue 50 */
-  readonly pageSize?: number | undefined;
-}
 
 /** The jobs of a server: adds, reads, watches, cancels and retries them. */
 export class Jobs {
@@ -67,14 +46,12 @@ export class Jobs {
    */
   async submit(job: ClientJob, options: SubmitOptions = {}): Promise<JobResource> {
     const { idempotencyKey = randomUUID(), signal } = options;
-    const { request, file } = requestOf(job);
-    const input =
-      file === undefined ? request.input : await this.#send(request.input, file, signal);
+    const input = await inputOf(job, this.#uploads, signal);
     return this.#transport.send(
       {
         method: 'POST',
         path: '/v1/jobs',
-        json: { ...request, input },
+        json: { ...settingsOf(job), input },
         headers: { 'idempotency-key': idempotencyKey },
         idempotent: true,
         signal,
@@ -186,15 +163,6 @@ export class Jobs {
     }
     throw new WavepoolError('JOB_NOT_FOUND', id);
   }
-
-  async #send(
-    input: JobRequestBody['input'],
-    file: AudioSource,
-    signal: AbortSignal | undefined,
-  ): Promise<JobRequestBody['input']> {
-    const upload = await this.#uploads.create(file, { name: input.name, signal });
-    return { ...input, uploadId: upload.id, name: upload.name };
-  }
 }
 
 /** A newer server may have codes that this client does not know: those are INTERNAL, and the text is kept. */
@@ -202,23 +170,14 @@ function errorOfFailure({ code, message }: FailureResource): WavepoolError {
   return failureToError(`${code}: ${message}`);
 }
 
-/** The request as the interface takes it, and the file that is still to be sent. */
-function requestOf(job: ClientJob): { request: JobRequestBody; file: AudioSource | undefined } {
-  // Callers without types may give none or several: the server says so.
-  const {
-    file,
-    uploadId,
-    url,
-    serverPath: path,
-    name,
-    rawFormat,
-    ...settings
-  } = {
+/** What is left of a job without its input. */
+function settingsOf(job: ClientJob): Omit<JobRequestBody, 'input'> {
+  const { file, uploadId, url, serverPath, name, rawFormat, ...settings } = {
     file: undefined,
     uploadId: undefined,
     url: undefined,
     serverPath: undefined,
     ...job,
   };
-  return { request: { ...settings, input: { path, uploadId, url, name, rawFormat } }, file };
+  return settings;
 }

@@ -23,6 +23,9 @@ export interface ApiRequest {
   readonly query?: Readonly<Record<string, string | number | boolean | undefined>> | undefined;
   readonly headers?: Readonly<Record<string, string>> | undefined;
   readonly json?: unknown;
+  /** A body of another type. */
+  readonly text?: { readonly type: string; readonly content: string } | undefined;
+  /** Sent as it is read. */
   readonly audio?: AudioBody | undefined;
   /** Whether being done twice is the same as once. @defaultValue true for all methods but POST */
   readonly idempotent?: boolean | undefined;
@@ -64,7 +67,7 @@ export class Transport {
     request: ApiRequest,
     read: (response: Response) => Promise<Result>,
   ): Promise<Result> {
-    const { clock, maxRetries, random } = this.#options;
+    const { maxRetries, random } = this.#options;
     const { idempotent = request.method !== 'POST', signal } = request;
     for (let attempt = 1; ; attempt++) {
       const ended = await this.#attempt(request, read);
@@ -75,11 +78,16 @@ export class Transport {
       const pauseMs =
         request.audio?.replayable === false ? undefined : pauseBeforeRetry(attempt, failure, rules);
       if (pauseMs === undefined) throw failure.error;
-      await clock.sleep(pauseMs, signal).catch((error: unknown) => {
-        signal?.throwIfAborted();
-        throw error;
-      });
+      await this.pause(pauseMs, signal);
     }
+  }
+
+  /** Rejects with the signal's reason when it aborts. */
+  async pause(ms: number, signal?: AbortSignal): Promise<void> {
+    await this.#options.clock.sleep(ms, signal).catch((error: unknown) => {
+      signal?.throwIfAborted();
+      throw error;
+    });
   }
 
   /**
@@ -114,7 +122,7 @@ export class Transport {
   }
 
   #fetch(
-    { method, path, query = {}, headers = {}, json }: ApiRequest,
+    { method, path, query = {}, headers = {}, json, text }: ApiRequest,
     audio: OpenedBody | undefined,
     signal: AbortSignal,
   ): Promise<Response> {
@@ -125,8 +133,9 @@ export class Transport {
     const all = new Headers(this.#options.headers);
     for (const [name, value] of Object.entries(headers)) all.set(name, value);
     if (json !== undefined) all.set('content-type', 'application/json');
+    if (text !== undefined) all.set('content-type', text.type);
     if (audio !== undefined) all.set('content-type', 'application/octet-stream');
-    const body = json === undefined ? audio?.body : JSON.stringify(json);
+    const body = json === undefined ? (text?.content ?? audio?.body) : JSON.stringify(json);
     return this.#options.fetch(url, {
       method,
       headers: all,

@@ -5,6 +5,7 @@
  */
 import { WavepoolError } from '../core/errors.ts';
 import type { ServiceEvent } from '../core/events.ts';
+import { Batches } from './batches.ts';
 import { type ClientClock, SYSTEM_CLOCK } from './clock.ts';
 import type { EventFeed } from './event-feed.ts';
 import { type EventFilter, type FollowOptions, serviceEvents } from './events.ts';
@@ -46,6 +47,7 @@ export interface WavepoolClientOptions {
 export class WavepoolClient {
   readonly #transport: Transport;
   readonly jobs: Jobs;
+  readonly batches: Batches;
   readonly uploads: Uploads;
   readonly models: Models;
   readonly workers: Workers;
@@ -63,6 +65,7 @@ export class WavepoolClient {
     });
     this.uploads = new Uploads(this.#transport);
     this.jobs = new Jobs(this.#transport, this.uploads);
+    this.batches = new Batches(this.#transport, this.uploads);
     this.models = new Models(this.#transport);
     this.workers = new Workers(this.#transport);
   }

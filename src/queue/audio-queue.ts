@@ -5,7 +5,6 @@ import { failureToError, WavepoolError } from '../core/errors.ts';
 import type { StreamId } from '../core/event-position.ts';
 import type { HeldJob } from '../core/ipc.ts';
 import {
-  type JobData,
   type JobId,
   type JobOutcome,
   type ModelId,
@@ -14,6 +13,7 @@ import {
   parseJobId,
   parseNewJob,
 } from '../core/job.ts';
+import { addChunk, type PreparedJob } from './add-jobs.ts';
 import { type CancelResult, cancelJob } from './cancel-job.ts';
 import { clearCancelMark } from './cancellation.ts';
 import {
@@ -30,7 +30,7 @@ import { type EventListener, type JobEventMap, JobEvents, type JobListener } fro
 import { type JobListOptions, listJobs } from './job-list.ts';
 import { type JobView, viewOf } from './job-view.ts';
 import { rememberModel } from './known-models.ts';
-import { bullKey, QUEUE_PREFIX, queueNameOf } from './queue-names.ts';
+import { QUEUE_PREFIX, queueNameOf } from './queue-names.ts';
 
 /** How long finished jobs can be asked for and keep their id taken; results live on in the result store. */
 export const RETENTION = {
@@ -42,7 +42,6 @@ export const RETENTION = {
 const BACKOFF = { type: 'exponential', delay: 2_000, jitter: 0.5 } as const;
 
 const CHUNK = 500;
-const ADD_ATTEMPTS = 5;
 
 export type { CancelResult } from './cancel-job.ts';
 
@@ -76,8 +75,6 @@ export interface JobParent {
   readonly queue: string;
   readonly id: string;
 }
-
-type PreparedJob = { name: string; data: JobData; opts: JobsOptions & { jobId: JobId } };
 
 /** The jobs of one model: adds, reads, watches, cancels and retries them. Loads no native code. */
 export class AudioQueue {
@@ -165,7 +162,9 @@ export class AudioQueue {
     const prepared = jobs.map((job) => this.#prepare(job, parent));
     await this.#guard(() => this.#remember());
     for (let start = 0; start < prepared.length; start += CHUNK) {
-      await this.#guard(() => this.#addChunk(prepared.slice(start, start + CHUNK)));
+      await this.#guard(() =>
+        addChunk(this.#queue, this.#connection, prepared.slice(start, start + CHUNK)),
+      );
     }
     return prepared.map(({ opts }) => opts.jobId);
   }
@@ -366,27 +365,6 @@ export class AudioQueue {
         ...(parent === undefined ? {} : partOf(parent)),
       },
     };
-  }
-
-  /** BullMQ adds a bulk as a pipeline: after an error some jobs may be there and others not. */
-  async #addChunk(chunk: readonly PreparedJob[]): Promise<void> {
-    let missing = chunk;
-    for (let attempt = 1; missing.length > 0; attempt++) {
-      try {
-        await this.#queue.addBulk([...missing]);
-        return;
-      } catch (error) {
-        if (attempt === ADD_ATTEMPTS) throw error;
-        missing = await this.#missingOf(missing);
-      }
-    }
-  }
-
-  async #missingOf(chunk: readonly PreparedJob[]): Promise<PreparedJob[]> {
-    const present = await Promise.all(
-      chunk.map(({ opts }) => this.#connection.exists(bullKey(this.name, opts.jobId))),
-    );
-    return chunk.filter((_, index) => present[index] === 0);
   }
 
   async #find(id: JobId) {

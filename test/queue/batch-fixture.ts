@@ -30,10 +30,9 @@ export async function openBatches(
     address,
     queue: BATCH_QUEUE,
     onError: () => undefined,
-    onEvent: ({ fields }) => {
-      const event = parseBatchEvent(fields);
-      if (event === undefined) return;
-      heard.push(event);
+    onGap: () => undefined,
+    onEvents: (events) => {
+      heard.push(...events.flatMap(({ fields }) => parseBatchEvent(fields) ?? []));
       for (const look of [...waiting]) look();
     },
   });
