@@ -173,7 +173,7 @@ export class AudioQueue {
   async get(id: JobId): Promise<JobView | undefined> {
     return this.#guard(async () => {
       const job = await this.#queue.getJob(parseJobId(id));
-      return job === undefined ? undefined : viewOf(job, id);
+      return job === undefined ? undefined : viewOf(job, id, this.#queue);
     });
   }
 

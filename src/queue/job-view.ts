@@ -1,5 +1,5 @@
 /** A job as a reader sees it. */
-import type { Job } from 'bullmq';
+import type { Job, Queue } from 'bullmq';
 import { WavepoolError } from '../core/errors.ts';
 import { type JobData, JobOutcome, JobProgress, parseJobData } from '../core/job.ts';
 import { failureOf, type JobFailure } from './failures.ts';
@@ -77,8 +77,18 @@ function stateOf(bullState: string, end: JobEnd | undefined): JobState | undefin
 }
 
 /** Undefined when the job vanished in the meantime. */
-export async function viewOf(job: Job, id: string): Promise<JobView | undefined> {
+export async function viewOf(
+  job: Job,
+  id: string,
+  queue: Pick<Queue, 'getJob'>,
+): Promise<JobView | undefined> {
   const bullState = await job.getState();
+  const hasEnded = bullState === 'completed' || bullState === 'failed';
+  // It ended after it was read: its end is not in what was read.
+  if (hasEnded && job.finishedOn === undefined) {
+    const read: Job | undefined = await queue.getJob(id);
+    return read === undefined ? undefined : viewOf(read, id, queue);
+  }
   const end = endOf(job, bullState);
   const state = stateOf(bullState, end);
   if (state === undefined) return undefined;
