@@ -8,6 +8,7 @@
 export { type RunDirectoryOptions, runDirectory } from './bulk/run-directory.ts';
 export { resolveRoots, type ScanRoots } from './bulk/scan.ts';
 export type { RunEvent, RunSummary } from './bulk/summary.ts';
+export { WavepoolClient, type WavepoolClientOptions } from './client/wavepool-client.ts';
 export { type Config, readConfig } from './core/config.ts';
 export {
   ERROR_CODES,

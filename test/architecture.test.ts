@@ -17,6 +17,7 @@ const MAY_IMPORT: Record<string, string[]> = {
   'src/client': ['src/core'],
   'src/worker': ['src/core', 'src/queue', 'src/storage', 'src/runtime', 'src/engine', 'src/models'],
   'src/index.ts': ['src/core', 'src/queue', 'src/storage', 'src/bulk', 'src/client'],
+  'src/client.ts': ['src/core', 'src/client'],
   'src/worker.ts': ['src'],
   'src/cli': ['src'],
   workers: ['src'],

@@ -2,9 +2,21 @@ import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
 
-/** Imports a built entry in a fresh process and tells which addons it loaded and what it exports. */
+/** Tells the parent process which packages a process imports. */
+const LOADER = `
+  import { writeSync } from 'node:fs';
+  export async function load(url, context, next) {
+    const name = /node_modules\\/((?:@[^/]+\\/)?[^/]+)\\//.exec(url)?.[1];
+    if (name !== undefined) writeSync(2, 'imported ' + name + '\\n');
+    return next(url, context);
+  }`;
+
+/** Imports a built entry in a fresh process; tells the addons and packages that it loaded, and what it exports. */
 function importEntry(entry: string) {
+  const loader = `data:text/javascript,${encodeURIComponent(LOADER)}`;
   const script = `
+    const { register } = await import('node:module');
+    register(${JSON.stringify(loader)});
     const exported = Object.keys(await import(${JSON.stringify(entry)}));
     const addons = process.report.getReport().sharedObjects.filter((file) => file.includes('addon'));
     console.log(JSON.stringify({ exported, addons }));`;
@@ -13,7 +25,9 @@ function importEntry(entry: string) {
     encoding: 'utf8',
   });
   if (stdout === '') throw new Error(`${entry} could not be imported: ${stderr}`);
-  return JSON.parse(stdout) as { exported: string[]; addons: string[] };
+  const imported = [...stderr.matchAll(/^imported (.+)$/gm)].map(([, name = '']) => name);
+  const told = JSON.parse(stdout) as { exported: string[]; addons: string[] };
+  return { ...told, packages: [...new Set(imported)].toSorted() };
 }
 
 describe('the entries of the package', () => {
@@ -29,6 +43,14 @@ describe('the entries of the package', () => {
     const { exported, addons } = importEntry('wavepool/worker');
     expect(exported).toEqual(expect.arrayContaining(['AudioWorker', 'NativeEngine', 'Supervisor']));
     expect(addons).toEqual([]);
+  });
+
+  test('`wavepool/client` is for callers of a server: it loads no Redis client, no queue and no addon', () => {
+    const { exported, addons, packages } = importEntry('wavepool/client');
+    expect(exported).toEqual(expect.arrayContaining(['WavepoolClient', 'WavepoolError']));
+    expect(addons).toEqual([]);
+    expect(packages).toEqual(['zod']);
+    expect(importEntry('wavepool').packages).toEqual(expect.arrayContaining(['bullmq', 'ioredis']));
   });
 
   test('nothing else of the package can be imported', () => {

@@ -1,4 +1,5 @@
 /** `wavepool keys`: who may use the HTTP interface. */
+import { readFile } from 'node:fs/promises';
 import { type Command, InvalidArgumentError } from 'commander';
 import { ApiKeyScope } from '../core/api-key.ts';
 import { WavepoolError } from '../core/errors.ts';
@@ -21,6 +22,10 @@ const HELP = `
 Scopes: read sees jobs, results and workers; submit adds, cancels and retries jobs; manage changes what serves them. From the
 first key on every request needs one.`;
 
+const IMPORT_HELP = `
+A key is wp_, 16 hexadecimal digits, _ and 43 characters of base64url; docs/operations.md shows how to make one. Importing
+it again changes nothing but its name and scopes.`;
+
 export function addKeysCommand(program: Command, context: CliContext): void {
   const keys = program.command('keys').description('API keys of the HTTP interface');
   addPlaceOptions(keys.command('create'))
@@ -30,6 +35,13 @@ export function addKeysCommand(program: Command, context: CliContext): void {
     .option('--json', 'print one JSON object on stdout')
     .addHelpText('after', HELP)
     .action((options: CreateOptions) => create(options, context));
+  addPlaceOptions(keys.command('import'))
+    .description('make a key valid that a deployment keeps as its secret')
+    .argument('<file>', 'holds the key and nothing else')
+    .option('--name <text>', 'what it is for', 'imported')
+    .option('--scope <list>', 'read, submit, manage', parseScopes, ['read', 'submit'])
+    .addHelpText('after', IMPORT_HELP)
+    .action((file: string, options: CreateOptions) => importKey(file, options, context));
   addPlaceOptions(keys.command('list'))
     .description('list the keys, without their secrets')
     .option('--json', 'print one JSON array on stdout')
@@ -48,6 +60,17 @@ async function create(options: CreateOptions, context: CliContext): Promise<void
   if (options.json === true) printLine(context.stdout, JSON.stringify({ id, name, scopes, key }));
   else printLine(context.stdout, key);
   printLine(context.stderr, `key ${id} may ${scopes.join(', ')}; it is not shown again`);
+}
+
+async function importKey(file: string, options: CreateOptions, context: CliContext): Promise<void> {
+  const key = await readFile(file, 'utf8').catch((cause: unknown) => {
+    const why = cause instanceof Error && 'code' in cause ? String(cause.code) : String(cause);
+    throw new WavepoolError('INPUT_NOT_FOUND', `${file} (${why})`, { cause });
+  });
+  const { id, scopes } = await withKeys(options, context, (keys) =>
+    keys.adopt(key.trim(), options.name, options.scope),
+  );
+  printLine(context.stderr, `key ${id} may ${scopes.join(', ')}`);
 }
 
 async function list(options: PlaceOptions & { json?: true }, context: CliContext): Promise<void> {

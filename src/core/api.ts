@@ -16,7 +16,7 @@ import {
 import { apiSchemas } from './openapi.ts';
 import { ModelState, WorkerPresence } from './status.ts';
 
-const Timestamp = z.iso.datetime().meta({ description: 'UTC, ISO 8601' });
+export const Timestamp = z.iso.datetime().meta({ description: 'UTC, ISO 8601' });
 
 const FileName = z.string().min(1).max(255);
 
@@ -139,7 +139,7 @@ export const JobResource = z
   .register(apiSchemas, { id: 'Job' });
 export type JobResource = z.infer<typeof JobResource>;
 
-const Cursor = z
+export const Cursor = z
   .string()
   .max(512)
   .regex(/^[A-Za-z0-9_-]+$/)

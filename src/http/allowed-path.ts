@@ -9,18 +9,35 @@ import { WavepoolError } from '../core/errors.ts';
  * @throws {WavepoolError} INPUT_FORBIDDEN, whether or not there is such a file outside; INPUT_NOT_FOUND
  */
 export async function resolveAllowedPath(path: string, roots: readonly string[]): Promise<string> {
+  const real = await resolveAllowed(path, roots);
+  if (!(await stat(real)).isDirectory()) return real;
+  throw new WavepoolError('INPUT_NOT_FOUND', `${path} is a directory`);
+}
+
+/**
+ * The real path of a folder; what lies in it may still lead outside by symbolic links.
+ * @param roots real paths
+ * @throws {WavepoolError} INPUT_FORBIDDEN, whether or not there is such a folder outside; INPUT_NOT_FOUND
+ */
+export async function resolveAllowedFolder(
+  path: string,
+  roots: readonly string[],
+): Promise<string> {
+  const real = await resolveAllowed(path, roots);
+  if ((await stat(real)).isDirectory()) return real;
+  throw new WavepoolError('INPUT_NOT_FOUND', `${path} is no directory`);
+}
+
+async function resolveAllowed(path: string, roots: readonly string[]): Promise<string> {
   if (roots.length === 0) {
     throw new WavepoolError('INPUT_FORBIDDEN', 'this server has no input root; send the file');
   }
   if (!isAbsolute(path) || path.includes('\0')) {
-    throw new WavepoolError('INVALID_REQUEST', 'input.path: it must be an absolute path');
+    throw new WavepoolError('INVALID_REQUEST', 'path: it must be absolute');
   }
   const inside = (real: string): boolean => roots.some((root) => isInside(real, root));
   const real = await realpath(path).catch(() => undefined);
-  if (real !== undefined && inside(real)) {
-    if (!(await stat(real)).isDirectory()) return real;
-    throw new WavepoolError('INPUT_NOT_FOUND', `${path} is a directory`);
-  }
+  if (real !== undefined && inside(real)) return real;
   // What lies elsewhere is nobody's business, not even whether it is there.
   if (real === undefined && inside(await nearestFolder(path))) {
     throw new WavepoolError('INPUT_NOT_FOUND', path);

@@ -53,14 +53,14 @@ function withoutSecrets(url: string): string {
 }
 
 /** Where the result lies is the server's own matter. */
-function shownOutcome({ resultKey: _, ...outcome }: NonNullable<JobView['outcome']>) {
+export function shownOutcome({ resultKey: _, ...outcome }: NonNullable<JobView['outcome']>) {
   return outcome;
 }
 
-function isoTime(ms: number): string {
+export function isoTime(ms: number): string {
   return new Date(ms).toISOString();
 }
 
-function isoTimeOrNull(ms: number | undefined): string | null {
+export function isoTimeOrNull(ms: number | undefined): string | null {
   return ms === undefined ? null : isoTime(ms);
 }

@@ -3,6 +3,7 @@
 import type { Logger } from '../core/logger.ts';
 import { ApiKeys } from '../queue/api-keys.ts';
 import type { AudioQueue } from '../queue/audio-queue.ts';
+import { BatchStore } from '../queue/batches.ts';
 import { JobTenants } from '../queue/job-tenants.ts';
 import { readOverview } from '../queue/overview.ts';
 import { QueueRegistry, type QueueRegistryOptions } from '../queue/queue-registry.ts';
@@ -48,6 +49,7 @@ export async function openServices(options: OpenServicesOptions): Promise<Servic
   closing.addEventListener('abort', () => segments.close());
   return {
     queues,
+    batches: new BatchStore({ queues, now }),
     results,
     uploads,
     keys,

@@ -1,5 +1,6 @@
 /** Every route there is; the order does not matter but for paths with parameters, which come after those without. */
 import type { Route } from './route.ts';
+import { batchRoutes } from './routes/batches.ts';
 import { docsRoutes } from './routes/docs.ts';
 import { eventRoutes } from './routes/events.ts';
 import { fleetRoutes } from './routes/fleet.ts';
@@ -11,6 +12,7 @@ import { uploadRoutes } from './routes/uploads.ts';
 
 const WORK: readonly Route[] = [
   ...jobRoutes,
+  ...batchRoutes,
   ...uploadRoutes,
   ...eventRoutes,
   ...fleetRoutes,

@@ -1,6 +1,7 @@
 /** What the routes stand on. Whoever composes the process makes it; see `openServices` for the usual way. */
 import type { Logger } from '../core/logger.ts';
 import type { ApiKeys } from '../queue/api-keys.ts';
+import type { BatchStore } from '../queue/batches.ts';
 import type { JobTenants } from '../queue/job-tenants.ts';
 import type { QueueRegistry } from '../queue/queue-registry.ts';
 import type { SegmentFeed } from '../queue/segment-feed.ts';
@@ -15,6 +16,7 @@ import type { HttpSettings } from './settings.ts';
 
 export interface Services {
   readonly queues: QueueRegistry;
+  readonly batches: BatchStore;
   readonly results: ResultStore;
   readonly uploads: UploadStore;
   readonly keys: ApiKeys;

@@ -2,6 +2,7 @@
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { Redis } from 'ioredis';
 import { ApiKeyRecord, type ApiKeyScope } from '../core/api-key.ts';
+import { WavepoolError } from '../core/errors.ts';
 import { toRedisError } from './connection.ts';
 import { parseJson } from './job-ends.ts';
 import { API_KEYS_KEY } from './queue-names.ts';
@@ -33,15 +34,22 @@ export class ApiKeys {
   async create(name: string, scopes: readonly ApiKeyScope[]): Promise<CreatedApiKey> {
     const id = randomBytes(8).toString('hex');
     const secret = randomBytes(SECRET_BYTES).toString('base64url');
-    const record = ApiKeyRecord.parse({
-      id,
-      name,
-      scopes: [...new Set(scopes)],
-      sha256: hashOf(secret).toString('hex'),
-      createdAt: this.#now(),
-    });
-    await this.#guard(() => this.#connection.hset(API_KEYS_KEY, id, JSON.stringify(record)));
+    const record = await this.#keep(id, secret, name, scopes);
     return { record, key: `wp_${id}_${secret}` };
+  }
+
+  /**
+   * Makes a key valid that was made elsewhere, such as a secret of the deployment. The same key again changes nothing but
+   * its name and scopes.
+   * @param key `wp_`, 16 hexadecimal digits, `_`, 43 characters of base64url
+   * @throws {WavepoolError} INVALID_REQUEST, REDIS_UNAVAILABLE
+   */
+  async adopt(key: string, name: string, scopes: readonly ApiKeyScope[]): Promise<ApiKeyRecord> {
+    const [, id, secret] = KEY.exec(key) ?? [];
+    if (id === undefined || secret === undefined) {
+      throw new WavepoolError('INVALID_REQUEST', 'this is no API key: see docs/operations.md');
+    }
+    return this.#keep(id, secret, name, scopes);
   }
 
   /** Oldest first. */
@@ -73,6 +81,23 @@ export class ApiKeys {
     const record = id === '' ? undefined : await this.find(id);
     const expected = Buffer.from(record?.sha256 ?? '0'.repeat(64), 'hex');
     return timingSafeEqual(hashOf(secret), expected) ? record : undefined;
+  }
+
+  async #keep(
+    id: string,
+    secret: string,
+    name: string,
+    scopes: readonly ApiKeyScope[],
+  ): Promise<ApiKeyRecord> {
+    const record = ApiKeyRecord.parse({
+      id,
+      name,
+      scopes: [...new Set(scopes)],
+      sha256: hashOf(secret).toString('hex'),
+      createdAt: this.#now(),
+    });
+    await this.#guard(() => this.#connection.hset(API_KEYS_KEY, id, JSON.stringify(record)));
+    return record;
   }
 
   async #guard<Result>(call: () => Promise<Result>): Promise<Result> {

@@ -11,7 +11,9 @@ import {
   parseJobData,
   parseJobId,
 } from '../core/job.ts';
-import { announceCancel, clearCancelMark, markCancelled } from './cancellation.ts';
+import { addChunk } from './add-jobs.ts';
+import { type CancelResult, cancelJob } from './cancel-job.ts';
+import { clearCancelMark } from './cancellation.ts';
 import {
   checkRedis,
   closeConnection,
@@ -20,18 +22,18 @@ import {
   type RedisAddress,
   toRedisError,
 } from './connection.ts';
-import { failWaiting } from './fail-waiting.ts';
 import { CRASH_LIMIT, type HandBackResult, handBack } from './handback.ts';
+import { followJobEvents, type JobEvent } from './job-event-iterator.ts';
 import { type EventListener, type JobEventMap, JobEvents, type JobListener } from './job-events.ts';
 import { type JobListOptions, listJobs } from './job-list.ts';
 import { type JobView, viewOf } from './job-view.ts';
 import { rememberModel } from './known-models.ts';
-import { type PreparedJob, prepareJob } from './prepared-job.ts';
-import { bullKey, QUEUE_PREFIX, queueNameOf } from './queue-names.ts';
+import { type JobParent, type PreparedJob, prepareJob } from './prepared-job.ts';
+import { QUEUE_PREFIX, queueNameOf } from './queue-names.ts';
 
 const CHUNK = 500;
-const ADD_ATTEMPTS = 5;
-const CANCEL_ATTEMPTS = 5;
+
+export type { CancelResult } from './cancel-job.ts';
 
 export interface AudioQueueOptions {
   readonly address: RedisAddress;
@@ -49,11 +51,6 @@ export interface AudioQueueOptions {
   /** Milliseconds since 1970. @defaultValue Date.now */
   readonly now?: (() => number) | undefined;
 }
-
-/**
- * `cancelled`: it was waiting and has ended. `requested`: it runs, and its worker has been told. `finished`: too late.
- */
-export type CancelResult = 'cancelled' | 'requested' | 'finished';
 
 export interface JobCounts {
   readonly waiting: number;
@@ -141,14 +138,17 @@ export class AudioQueue {
 
   /**
    * Adds all jobs, or fails having added some. Jobs that carry their own ids may be added again after a failure.
+   * @param parent is told how each of them ends; a job that fails does not fail it
    * @returns the ids, in order
    * @throws {WavepoolError} INVALID_REQUEST before anything is added, REDIS_UNAVAILABLE
    */
-  async addMany(jobs: readonly NewJob[]): Promise<JobId[]> {
-    const prepared = jobs.map((job) => this.#prepare(job));
+  async addMany(jobs: readonly NewJob[], parent?: JobParent): Promise<JobId[]> {
+    const prepared = jobs.map((job) => this.#prepare(job, parent));
     await this.#guard(() => this.#remember());
     for (let start = 0; start < prepared.length; start += CHUNK) {
-      await this.#guard(() => this.#addChunk(prepared.slice(start, start + CHUNK)));
+      await this.#guard(() =>
+        addChunk(this.#queue, this.#connection, prepared.slice(start, start + CHUNK)),
+      );
     }
     return prepared.map(({ opts }) => opts.jobId);
   }
@@ -227,24 +227,7 @@ export class AudioQueue {
   async cancel(id: JobId): Promise<CancelResult> {
     return this.#guard(async () => {
       const job = await this.#find(id);
-      const { submittedAt } = parseJobData(job.data);
-      const cancelled = new WavepoolError('CANCELLED', `job ${id}`);
-      await markCancelled(this.#connection, this.name, id, submittedAt);
-      // Between two looks the job may be picked up, or wait for its next attempt.
-      for (let attempt = 1; attempt <= CANCEL_ATTEMPTS; attempt++) {
-        if (await failWaiting(this.#connection, job, id, cancelled)) {
-          await clearCancelMark(this.#connection, this.name, id);
-          return 'cancelled';
-        }
-        const state = await job.getState();
-        if (state === 'completed' || state === 'failed' || state === 'unknown') {
-          await clearCancelMark(this.#connection, this.name, id);
-          return 'finished';
-        }
-        if (state === 'active') break;
-      }
-      await announceCancel(this.#connection, this.name, id);
-      return 'requested';
+      return cancelJob(this.#connection, this.name, job, id);
     });
   }
 
@@ -300,6 +283,15 @@ export class AudioQueue {
     this.#events.unwatch(ids);
   }
 
+  /**
+   * What happens to a job from the beginning of the loop on; its end comes last, whenever it was. Leaving the loop stops
+   * listening.
+   * @throws {WavepoolError} REDIS_UNAVAILABLE; the signal's reason when it aborts
+   */
+  events(id: JobId, options?: { signal?: AbortSignal }): AsyncGenerator<JobEvent, void> {
+    return followJobEvents(this.#events, { ...options, model: this.model, id: parseJobId(id) });
+  }
+
   /** The place in the queue's event stream up to which listeners have been told. */
   get eventPosition(): StreamId {
     return this.#events.position;
@@ -338,29 +330,9 @@ export class AudioQueue {
     return this.#remembered;
   }
 
-  #prepare(job: NewJob): PreparedJob {
-    return prepareJob(job, this.model, (this.#options.now ?? Date.now)());
-  }
-
-  /** BullMQ adds a bulk as a pipeline: after an error some jobs may be there and others not. */
-  async #addChunk(chunk: readonly PreparedJob[]): Promise<void> {
-    let missing = chunk;
-    for (let attempt = 1; missing.length > 0; attempt++) {
-      try {
-        await this.#queue.addBulk([...missing]);
-        return;
-      } catch (error) {
-        if (attempt === ADD_ATTEMPTS) throw error;
-        missing = await this.#missingOf(missing);
-      }
-    }
-  }
-
-  async #missingOf(chunk: readonly PreparedJob[]): Promise<PreparedJob[]> {
-    const present = await Promise.all(
-      chunk.map(({ opts }) => this.#connection.exists(bullKey(this.name, opts.jobId))),
-    );
-    return chunk.filter((_, index) => present[index] === 0);
+  #prepare(job: NewJob, parent?: JobParent): PreparedJob {
+    const submittedAt = (this.#options.now ?? Date.now)();
+    return prepareJob(job, { model: this.model, submittedAt, parent });
   }
 
   async #find(id: JobId) {

@@ -15,6 +15,9 @@ export interface JobFailure {
   readonly retryable: boolean;
 }
 
+/** How the reason of a cancelled job starts. */
+export const CANCELLED_PREFIX = 'CANCELLED: ';
+
 /** BullMQ's own words for a job whose worker vanished too often. */
 const LOST_TOO_OFTEN = /^job (stalled|started) more than allowable limit/;
 

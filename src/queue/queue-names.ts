@@ -60,3 +60,24 @@ export const MODELS_KEY = 'wavepool-models';
 export function segmentStreamKey(queue: string, jobId: string): string {
   return `wavepool-segments:${queue}:${jobId}`;
 }
+
+/** The queue of the batches themselves; no model can have this name. */
+export const BATCH_QUEUE = '_batches';
+
+/** The job that keeps a batch from finishing while items are being added; no batch can have this name. */
+export function batchGateId(batchId: string): string {
+  return `${batchId}~gate`;
+}
+
+/** Hash of what changes about a batch, each field a time: `fedAt`, `closedAt`, `interruptedAt`, `cancelledAt`, `finishedAt`. */
+export function batchTimesKey(batchId: string): string {
+  return `wavepool-batch:${batchId}`;
+}
+
+/** Sorted set of the ids of a batch's jobs in the order of submission. */
+export function batchItemsKey(batchId: string): string {
+  return `wavepool-batch-items:${batchId}`;
+}
+
+/** Sorted set of the batches by the time of their creation. */
+export const BATCHES_KEY = 'wavepool-batches';

@@ -53,6 +53,21 @@ export function startWorker(
   });
 }
 
+/** As `startWorker`, for a `run` that says where it put the result. */
+export function openWorker(
+  address: RedisAddress,
+  model: ModelId,
+  run: (job: Job<JobData>) => Promise<string>,
+): AsyncDisposable {
+  return open(address, model, async (job) => {
+    try {
+      return outcomeOf(await run(job));
+    } catch (error) {
+      throw toQueueError(toWavepoolError(error));
+    }
+  });
+}
+
 export interface ManualWorker extends AsyncDisposable {
   /** Takes the next job under a token of its own, and keeps it. */
   take(): Promise<{ job: Job<JobData>; jobId: string; token: string }>;

@@ -1,0 +1,183 @@
+import { randomUUID } from 'node:crypto';
+import {
+  CancelResource,
+  type FailureResource,
+  JobPage,
+  type JobRequestBody,
+  JobResource,
+} from '../core/api.ts';
+import { failureToError, WavepoolError } from '../core/errors.ts';
+import type { ServiceEvent } from '../core/events.ts';
+import { Transcript } from '../core/transcript.ts';
+import type { TranscriptFormat } from '../core/transcript-formats.ts';
+import type { EventFeed } from './event-feed.ts';
+import { type FollowOptions, jobEvents } from './events.ts';
+import type { CallOptions } from './fleet.ts';
+import { type InputDetails, inputOf, type JobFilter, type JobSource } from './job-input.ts';
+import { answerAs } from './read-answer.ts';
+import { apiPath, type Transport } from './transport.ts';
+import type { Uploads } from './uploads.ts';
+
+/** A job to submit; everything but its source has a default. */
+export type ClientJob = Omit<JobRequestBody, 'input'> & InputDetails & JobSource;
+
+export interface SubmitOptions extends CallOptions {
+  /** The same key and job give the same job. @defaultValue random, so that a repeated request adds nothing */
+  readonly idempotencyKey?: string | undefined;
+}
+
+/** How a job ended well; where its transcript lies is the server's own matter. */
+export type ClientOutcome = NonNullable<JobResource['outcome']>;
+
+/** The jobs of a server: adds, reads, watches, cancels and retries them. */
+export class Jobs {
+  readonly #transport: Transport;
+  readonly #uploads: Uploads;
+
+  constructor(transport: Transport, uploads: Uploads) {
+    this.#transport = transport;
+    this.#uploads = uploads;
+  }
+
+  /**
+   * Adds a job, after its file was sent.
+   * @throws {WavepoolError} INVALID_REQUEST, MODEL_UNKNOWN, QUEUE_FULL, IDEMPOTENCY_CONFLICT, INPUT_FORBIDDEN; see
+   *   `Uploads.create`
+   */
+  async submit(job: ClientJob, options: SubmitOptions = {}): Promise<JobResource> {
+    const { idempotencyKey = randomUUID(), signal } = options;
+    const input = await inputOf(job, this.#uploads, signal);
+    return this.#transport.send(
+      {
+        method: 'POST',
+        path: '/v1/jobs',
+        json: { ...settingsOf(job), input },
+        headers: { 'idempotency-key': idempotencyKey },
+        idempotent: true,
+        signal,
+      },
+      answerAs(JobResource),
+    );
+  }
+
+  /** Undefined when the server does not know the job, or no longer. */
+  async get(id: string, { signal }: CallOptions = {}): Promise<JobResource | undefined> {
+    const request = { method: 'GET', path: apiPath`/v1/jobs/${id}`, signal } as const;
+    try {
+      return await this.#transport.send(request, answerAs(JobResource));
+    } catch (error) {
+      if (error instanceof WavepoolError && error.code === 'JOB_NOT_FOUND') return undefined;
+      throw error;
+    }
+  }
+
+  /** Jobs of all queues, asked for page by page while the caller goes on. */
+  async *list(
+    filter: JobFilter = {},
+    options: CallOptions = {},
+  ): AsyncGenerator<JobResource, void> {
+    let cursor: string | undefined;
+    do {
+      const page = await this.listPage({ ...filter, cursor }, options);
+      yield* page.items;
+      cursor = page.nextCursor ?? undefined;
+    } while (cursor !== undefined);
+  }
+
+  /** One page; `cursor` is the `nextCursor` of the page before. */
+  async listPage(
+    filter: JobFilter & { readonly cursor?: string | undefined } = {},
+    { signal }: CallOptions = {},
+  ): Promise<JobPage> {
+    const { pageSize: limit, ...rest } = filter;
+    const query = { ...rest, limit };
+    const request = { method: 'GET', path: '/v1/jobs', query, signal } as const;
+    return this.#transport.send(request, answerAs(JobPage));
+  }
+
+  /**
+   * The transcript of a completed job, or its text in one of the other formats.
+   * @throws {WavepoolError} JOB_NOT_FOUND, JOB_NOT_FINISHED, RESULT_NOT_FOUND
+   */
+  async result(id: string, format?: 'json', options?: CallOptions): Promise<Transcript>;
+  async result(
+    id: string,
+    format: Exclude<TranscriptFormat, 'json'>,
+    options?: CallOptions,
+  ): Promise<string>;
+  async result(
+    id: string,
+    format: TranscriptFormat = 'json',
+    { signal }: CallOptions = {},
+  ): Promise<Transcript | string> {
+    const path = apiPath`/v1/jobs/${id}/result`;
+    const request = { method: 'GET', path, query: { format }, signal } as const;
+    return format === 'json'
+      ? this.#transport.send(request, answerAs(Transcript))
+      : this.#transport.send(request, (response) => response.text());
+  }
+
+  /**
+   * Ends a waiting job at once and has a running one stopped; `purge` also forgets job, transcript and upload.
+   * @throws {WavepoolError} JOB_NOT_FOUND
+   */
+  async cancel(
+    id: string,
+    { purge = false, signal }: CallOptions & { readonly purge?: boolean | undefined } = {},
+  ): Promise<CancelResource> {
+    return this.#transport.send(
+      { method: 'DELETE', path: apiPath`/v1/jobs/${id}`, query: { purge }, signal },
+      answerAs(CancelResource),
+    );
+  }
+
+  /**
+   * Runs a failed or cancelled job once more from the beginning.
+   * @throws {WavepoolError} JOB_NOT_FOUND, JOB_NOT_RETRYABLE
+   */
+  async retry(id: string, { signal }: CallOptions = {}): Promise<JobResource> {
+    return this.#transport.send(
+      { method: 'POST', path: apiPath`/v1/jobs/${id}/retry`, signal },
+      answerAs(JobResource),
+    );
+  }
+
+  /**
+   * What happens to a job, from how it stands (`job.snapshot`) to its end (`job.completed`, `job.failed`, `job.removed`). Goes
+   * on by itself where it was when the connection breaks.
+   * @throws {WavepoolError} JOB_NOT_FOUND; see `EventFeed`
+   */
+  events(id: string, options: FollowOptions = {}): EventFeed<ServiceEvent> {
+    return jobEvents(this.#transport, id, options);
+  }
+
+  /**
+   * Waits for a job to end, whenever it does or did.
+   * @throws {WavepoolError} with the code of the job's failure; JOB_NOT_FOUND; the signal's reason when it aborts
+   */
+  async waitFor(id: string, { signal }: CallOptions = {}): Promise<ClientOutcome> {
+    for await (const event of this.events(id, { signal })) {
+      if (event.type === 'job.completed') return event.outcome;
+      if (event.type === 'job.failed') throw errorOfFailure(event.failure);
+      if (event.type === 'job.removed') break;
+    }
+    throw new WavepoolError('JOB_NOT_FOUND', id);
+  }
+}
+
+/** A newer server may have codes that this client does not know: those are INTERNAL, and the text is kept. */
+function errorOfFailure({ code, message }: FailureResource): WavepoolError {
+  return failureToError(`${code}: ${message}`);
+}
+
+/** What is left of a job without its input. */
+function settingsOf(job: ClientJob): Omit<JobRequestBody, 'input'> {
+  const { file, uploadId, url, serverPath, name, rawFormat, ...settings } = {
+    file: undefined,
+    uploadId: undefined,
+    url: undefined,
+    serverPath: undefined,
+    ...job,
+  };
+  return settings;
+}

@@ -1,0 +1,120 @@
+/** A batch: many jobs of one model that are submitted, watched, cancelled and retried as one thing. */
+import { z } from 'zod';
+import { WavepoolError } from './errors.ts';
+import { JobId, ModelId } from './job.ts';
+
+/** Batches lie in a queue as jobs do, and their ids follow the same rules. */
+export const BatchId = JobId;
+export type BatchId = z.infer<typeof BatchId>;
+
+/**
+ * What tells an item of a batch from the others; the same key means the same item when a submission goes on. Whole numbers
+ * are the keys of items that come without one.
+ */
+export const ItemKey = z
+  .string()
+  .regex(/^[A-Za-z0-9._-]{1,64}$/, 'an item key is A-Z, a-z, 0-9, ".", "_", "-", at most 64')
+  .refine((key) => !/^\d+$/.test(key), 'an item key is not a whole number');
+export type ItemKey = z.infer<typeof ItemKey>;
+
+/**
+ * `open`: its producer still adds items. `running`: it has all its items and some have not ended. `completed`: all have
+ * ended, however they did. `cancelled`: somebody asked for that; items that run may take a while to end.
+ */
+export const BatchState = z.enum(['open', 'running', 'completed', 'cancelled']);
+export type BatchState = z.infer<typeof BatchState>;
+
+const Count = z.int().min(0);
+
+/** Taken in one moment: the others add up to `total`. */
+export const BatchCounts = z.strictObject({
+  total: Count,
+  /** Delayed ones included. */
+  waiting: Count,
+  running: Count,
+  completed: Count,
+  /** Cancelled ones not included. */
+  failed: Count,
+  cancelled: Count,
+});
+export type BatchCounts = z.infer<typeof BatchCounts>;
+
+/** Holds as long as the batch. */
+export const BatchRecord = z.strictObject({
+  /** For people. */
+  name: z.string().min(1).max(255).optional(),
+  tenant: z.string().min(1).max(128),
+  model: ModelId,
+  /** The folder whose files are its inputs. */
+  directory: z.string().optional(),
+  /** Ids of its jobs start with it: a later batch of the same id shares neither jobs nor results. */
+  jobPrefix: z.string().regex(/^b[0-9a-f]{16}$/),
+  /** Milliseconds since 1970. */
+  createdAt: z.int().min(0),
+});
+export type BatchRecord = z.infer<typeof BatchRecord>;
+
+/** A batch as a reader sees it. */
+export interface BatchView extends BatchRecord {
+  readonly id: BatchId;
+  readonly state: BatchState;
+  readonly counts: BatchCounts;
+  /** Its producer was not heard of for too long, and the batch went on with the items that it had. */
+  readonly interrupted: boolean;
+  /** When its last item ended; milliseconds since 1970. */
+  readonly finishedAt: number | undefined;
+}
+
+/** A change of a batch's state, told in the event stream of the batches' queue. */
+export const BatchEvent = z.strictObject({
+  id: BatchId,
+  state: BatchState,
+  counts: BatchCounts,
+  /** All items have ended; a batch may finish again after a retry. */
+  finished: z.boolean(),
+});
+export type BatchEvent = z.infer<typeof BatchEvent>;
+
+/** The `event` field of such an entry; its `data` field is a BatchEvent as JSON. */
+export const BATCH_EVENT_NAME = 'batch';
+
+/** @throws {WavepoolError} INVALID_REQUEST */
+export function parseBatchId(raw: unknown): BatchId {
+  return parsed(BatchId, raw, 'batch id');
+}
+
+/** @throws {WavepoolError} INVALID_REQUEST */
+export function parseItemKey(raw: unknown): ItemKey {
+  return parsed(ItemKey, raw, 'item key');
+}
+
+/** @throws {WavepoolError} INVALID_REQUEST */
+export function parseBatchRecord(raw: unknown): BatchRecord {
+  return parsed(BatchRecord, raw, 'batch');
+}
+
+/** The event that an entry of the stream tells, or nothing for other entries. */
+export function parseBatchEvent(
+  fields: Readonly<{ event?: string | undefined; data?: string | undefined }>,
+): BatchEvent | undefined {
+  if (fields.event !== BATCH_EVENT_NAME) return undefined;
+  try {
+    return BatchEvent.safeParse(JSON.parse(fields.data ?? '')).data;
+  } catch {
+    return undefined;
+  }
+}
+
+function parsed<Schema extends z.ZodType>(
+  schema: Schema,
+  raw: unknown,
+  what: string,
+): z.output<Schema> {
+  const result = schema.safeParse(raw);
+  if (result.success) return result.data;
+  throw new WavepoolError(
+    'INVALID_REQUEST',
+    `${what} ${JSON.stringify(raw)}: ${z.prettifyError(result.error)}`,
+    { cause: result.error },
+  );
+}

@@ -1,0 +1,270 @@
+/** Batches as records: what is known of them, how they open, close, finish and are forgotten. Needs no model's queue. */
+import { FlowProducer, Queue, QueueEventsProducer } from 'bullmq';
+import type { Redis } from 'ioredis';
+import {
+  BATCH_EVENT_NAME,
+  type BatchCounts,
+  type BatchEvent,
+  type BatchId,
+  type BatchRecord,
+  type BatchState,
+  type BatchView,
+  parseBatchRecord,
+} from '../core/batch.ts';
+import { addGate, addParent, removeGate, wakeParent } from './batch-flow.ts';
+import { type BatchSnapshot, readSnapshot } from './batch-sets.ts';
+import { toRedisError } from './connection.ts';
+import { parseJson } from './job-ends.ts';
+import {
+  BATCH_QUEUE,
+  BATCHES_KEY,
+  batchItemsKey,
+  batchTimesKey,
+  bullKey,
+  QUEUE_PREFIX,
+} from './queue-names.ts';
+
+/** Of the batches' queue; older events go first. */
+const MOST_EVENTS = 10_000;
+const SWEEP_PAGE = 100;
+
+/** `added`: it is new. `found`: it was there and still takes items. `closed`: it takes none. */
+export type OpenResult = 'added' | 'found' | 'closed';
+
+export class BatchRecords {
+  readonly #connection: Redis;
+  readonly #now: () => number;
+  readonly #queue: Queue;
+  readonly #flows: FlowProducer;
+  readonly #events: QueueEventsProducer;
+  #closing: Promise<void> | undefined;
+
+  /** The connection stays the caller's. */
+  constructor(connection: Redis, now: () => number) {
+    this.#connection = connection;
+    this.#now = now;
+    const options = { connection, prefix: QUEUE_PREFIX };
+    this.#queue = new Queue(BATCH_QUEUE, options);
+    this.#flows = new FlowProducer(options);
+    this.#events = new QueueEventsProducer(BATCH_QUEUE, options);
+    // Commands report their own errors.
+    this.#queue.on('error', () => undefined);
+    this.#flows.on('error', () => undefined);
+    this.#events.on('error', () => undefined);
+  }
+
+  async record(id: BatchId): Promise<BatchRecord | undefined> {
+    const data = await this.#guard(() => this.#connection.hget(bullKey(BATCH_QUEUE, id), 'data'));
+    return data === null ? undefined : parseBatchRecord(parseJson(data));
+  }
+
+  async read(id: BatchId): Promise<BatchView | undefined> {
+    const record = await this.record(id);
+    if (record === undefined) return undefined;
+    return viewOf(id, record, await this.#snapshot(id, record));
+  }
+
+  /**
+   * Makes a batch that takes items, or goes on with one whose producer left off.
+   * @param idleMs see `GateData`
+   */
+  async open(id: BatchId, record: BatchRecord, idleMs: number): Promise<OpenResult> {
+    return this.#guard(async () => {
+      const known = await this.record(id);
+      if (known === undefined) {
+        await addParent(this.#flows, record, { batchId: id, idleMs });
+        await this.#connection.zadd(BATCHES_KEY, 'NX', record.createdAt, id);
+        await this.tell(id);
+        return 'added';
+      }
+      await this.#connection.zadd(BATCHES_KEY, 'NX', known.createdAt, id);
+      return (await this.keepOpen(id, idleMs)) ? 'found' : 'closed';
+    });
+  }
+
+  /**
+   * Says that the producer is alive. Opens the batch again when it was interrupted.
+   * @returns false when the batch takes no more items
+   */
+  async keepOpen(id: BatchId, idleMs: number): Promise<boolean> {
+    return this.#guard(async () => {
+      const key = batchTimesKey(id);
+      const [closedAt, interruptedAt] = await this.#connection.hmget(
+        key,
+        'closedAt',
+        'interruptedAt',
+      );
+      if (closedAt != null) return false;
+      await this.#connection.hset(key, 'fedAt', this.#now());
+      if (interruptedAt == null) return true;
+      await addGate(this.#queue, { batchId: id, idleMs });
+      await this.#connection.hdel(key, 'interruptedAt', 'finishedAt');
+      await wakeParent(this.#queue, id);
+      return true;
+    });
+  }
+
+  /** No more items come; the batch finishes when those that it has have ended. Idempotent. */
+  async close(id: BatchId): Promise<void> {
+    await this.#guard(async () => {
+      await this.#connection.hsetnx(batchTimesKey(id), 'closedAt', this.#now());
+      await this.#release(id);
+      await this.tell(id);
+    });
+  }
+
+  /** Marks the batch as cancelled, and closes it. */
+  async cancel(id: BatchId): Promise<void> {
+    await this.#guard(async () => {
+      await this.#connection.hsetnx(batchTimesKey(id), 'cancelledAt', this.#now());
+      await this.close(id);
+    });
+  }
+
+  /** Items are about to be retried: the batch does not finish, or finishes again, before `resumed`. */
+  async resume(id: BatchId, idleMs: number): Promise<void> {
+    await this.#guard(async () => {
+      await addGate(this.#queue, { batchId: id, idleMs });
+      await this.#connection.hdel(batchTimesKey(id), 'cancelledAt', 'finishedAt');
+      await wakeParent(this.#queue, id);
+    });
+  }
+
+  async resumed(id: BatchId): Promise<void> {
+    await this.#guard(async () => {
+      await this.#release(id);
+      await this.tell(id);
+    });
+  }
+
+  /**
+   * For how long the producer may still be silent; 0 when it was for too long, and then the batch goes on without it.
+   * Housekeeping asks when a gate's time has come.
+   */
+  async patience(id: BatchId, idleMs: number): Promise<number> {
+    return this.#guard(async () => {
+      const key = batchTimesKey(id);
+      const [closedAt, fedAt] = await this.#connection.hmget(key, 'closedAt', 'fedAt');
+      if (closedAt != null) return 0;
+      const record = await this.record(id);
+      const left = Number(fedAt ?? record?.createdAt ?? 0) + idleMs - this.#now();
+      if (left > 0) return left;
+      if (record !== undefined) await this.#connection.hsetnx(key, 'interruptedAt', this.#now());
+      return 0;
+    });
+  }
+
+  /** All items have ended. May be said again: the first time counts until a retry. */
+  async finish(id: BatchId): Promise<BatchCounts | undefined> {
+    return this.#guard(async () => {
+      const key = batchTimesKey(id);
+      await this.#connection.hsetnx(key, 'finishedAt', this.#now());
+      return (await this.tell(id, true))?.counts;
+    });
+  }
+
+  /** Publishes how the batch stands. */
+  async tell(id: BatchId, finished = false): Promise<BatchView | undefined> {
+    const view = await this.read(id);
+    if (view === undefined) return undefined;
+    const event: BatchEvent = { id, state: view.state, counts: view.counts, finished };
+    await this.#events.publishEvent(
+      { eventName: BATCH_EVENT_NAME, jobId: id, data: JSON.stringify(event) },
+      MOST_EVENTS,
+    );
+    return view;
+  }
+
+  /**
+   * Forgets a batch whose items have all ended; its jobs and their results stay as long as they would by themselves.
+   * @returns false when it has not finished, or is not known
+   */
+  async remove(id: BatchId): Promise<boolean> {
+    return this.#guard(async () => {
+      const record = await this.record(id);
+      if (record === undefined) {
+        await this.#connection.zrem(BATCHES_KEY, id);
+        return false;
+      }
+      const { gated, counts } = await this.#snapshot(id, record);
+      if (gated || counts.waiting + counts.running > 0) return false;
+      // Its children are not its to remove.
+      if ((await this.#queue.remove(id, { removeChildren: false })) !== 1) return false;
+      await this.#connection.del(batchTimesKey(id), batchItemsKey(id));
+      await this.#connection.zrem(BATCHES_KEY, id);
+      return true;
+    });
+  }
+
+  /** Forgets the batches that finished before a time. */
+  async removeFinishedBefore(time: number): Promise<void> {
+    await this.#guard(async () => {
+      for (let start = 0; ; ) {
+        const range = [BATCHES_KEY, '-inf', time, 'LIMIT', start, SWEEP_PAGE] as const;
+        const ids = await this.#connection.zrangebyscore(...range);
+        for (const id of ids) {
+          const finishedAt = await this.#connection.hget(batchTimesKey(id), 'finishedAt');
+          const isOld = finishedAt !== null && Number(finishedAt) < time;
+          const isGone = (await this.record(id)) === undefined;
+          if (isGone || isOld) await this.remove(id);
+          if ((await this.#connection.zscore(BATCHES_KEY, id)) !== null) start += 1;
+        }
+        if (ids.length < SWEEP_PAGE) return;
+      }
+    });
+  }
+
+  /** Idempotent. */
+  dispose(): Promise<void> {
+    this.#closing ??= (async () => {
+      await Promise.all([this.#queue.close(), this.#flows.close(), this.#events.close()]);
+    })();
+    return this.#closing;
+  }
+
+  async #release(id: BatchId): Promise<void> {
+    await removeGate(this.#queue, id);
+    const record = await this.record(id);
+    if (record === undefined) return;
+    // It may have finished while items were still being added.
+    const { counts } = await this.#snapshot(id, record);
+    if (counts.waiting + counts.running > 0) await wakeParent(this.#queue, id);
+  }
+
+  #snapshot(id: BatchId, record: BatchRecord): Promise<BatchSnapshot> {
+    return this.#guard(() => readSnapshot(this.#connection, id, record));
+  }
+
+  async #guard<Result>(call: () => Promise<Result>): Promise<Result> {
+    try {
+      return await call();
+    } catch (error) {
+      throw toRedisError(error);
+    }
+  }
+}
+
+function viewOf(
+  id: BatchId,
+  record: BatchRecord,
+  { times, counts, gated }: BatchSnapshot,
+): BatchView {
+  const busy = gated || counts.waiting + counts.running > 0;
+  return {
+    ...record,
+    id,
+    state: stateOf(times, busy),
+    counts,
+    interrupted: times.interruptedAt !== undefined,
+    finishedAt: busy ? undefined : times.finishedAt,
+  };
+}
+
+function stateOf(
+  { cancelledAt, closedAt, interruptedAt }: BatchSnapshot['times'],
+  busy: boolean,
+): BatchState {
+  if (cancelledAt !== undefined) return 'cancelled';
+  if (closedAt === undefined && interruptedAt === undefined) return 'open';
+  return busy ? 'running' : 'completed';
+}

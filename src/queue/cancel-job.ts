@@ -1,0 +1,40 @@
+/** Cancels one job, whatever state it is in. */
+import type { Job } from 'bullmq';
+import type { Redis } from 'ioredis';
+import { WavepoolError } from '../core/errors.ts';
+import { type JobId, parseJobData } from '../core/job.ts';
+import { announceCancel, clearCancelMark, markCancelled } from './cancellation.ts';
+import { failWaiting } from './fail-waiting.ts';
+
+const CANCEL_ATTEMPTS = 5;
+
+/**
+ * `cancelled`: it was waiting and has ended. `requested`: it runs, and its worker has been told. `finished`: too late.
+ */
+export type CancelResult = 'cancelled' | 'requested' | 'finished';
+
+export async function cancelJob(
+  connection: Redis,
+  queue: string,
+  job: Job,
+  id: JobId,
+): Promise<CancelResult> {
+  const { submittedAt } = parseJobData(job.data);
+  const cancelled = new WavepoolError('CANCELLED', `job ${id}`);
+  await markCancelled(connection, queue, id, submittedAt);
+  // Between two looks the job may be picked up, or wait for its next attempt.
+  for (let attempt = 1; attempt <= CANCEL_ATTEMPTS; attempt++) {
+    if (await failWaiting(connection, job, id, cancelled)) {
+      await clearCancelMark(connection, queue, id);
+      return 'cancelled';
+    }
+    const state = await job.getState();
+    if (state === 'completed' || state === 'failed' || state === 'unknown') {
+      await clearCancelMark(connection, queue, id);
+      return 'finished';
+    }
+    if (state === 'active') break;
+  }
+  await announceCancel(connection, queue, id);
+  return 'requested';
+}

@@ -1,0 +1,123 @@
+/**
+ * What has to be done by some process, no matter which: finishing batches, opening the gates of those whose producer is
+ * gone, forgetting old ones. As many of it as there are may run; BullMQ gives each task to one of them, and a task that is
+ * done twice changes nothing.
+ */
+import { DelayedError, type Job, WaitingChildrenError, Worker } from 'bullmq';
+import type { Redis } from 'ioredis';
+import type { BatchCounts } from '../core/batch.ts';
+import type { Logger } from '../core/logger.ts';
+import { GATE_JOB, type GateData, PARENT_JOB } from '../queue/batch-flow.ts';
+import { BatchRecords } from '../queue/batch-records.ts';
+import {
+  closeConnection,
+  connect,
+  openConnection,
+  type RedisAddress,
+} from '../queue/connection.ts';
+import { BATCH_QUEUE, QUEUE_PREFIX } from '../queue/queue-names.ts';
+
+/** Batches are kept for so long after their last item has ended: as long as their failed jobs. */
+const RETENTION_MS = 30 * 86_400_000;
+const SWEEP_MS = 3_600_000;
+const CONCURRENT = 4;
+
+export interface HousekeepingOptions {
+  readonly address: RedisAddress;
+  readonly logger: Logger;
+  /** @defaultValue 30 days */
+  readonly retentionMs?: number | undefined;
+  /** Milliseconds since 1970. @defaultValue Date.now */
+  readonly now?: (() => number) | undefined;
+}
+
+export class Housekeeping implements AsyncDisposable {
+  readonly #options: HousekeepingOptions;
+  readonly #now: () => number;
+  readonly #connection: Redis;
+  readonly #records: BatchRecords;
+  readonly #worker: Worker;
+  readonly #timer: NodeJS.Timeout;
+  #closing: Promise<void> | undefined;
+
+  private constructor(options: HousekeepingOptions, connection: Redis) {
+    this.#options = options;
+    this.#now = options.now ?? Date.now;
+    this.#connection = connection;
+    this.#records = new BatchRecords(connection, this.#now);
+    this.#worker = new Worker(BATCH_QUEUE, (job, token = '') => this.#run(job, token), {
+      connection,
+      prefix: QUEUE_PREFIX,
+      concurrency: CONCURRENT,
+      maxStalledCount: 1_000,
+    });
+    this.#worker.on('error', (error) => options.logger.debug({ err: error }, 'housekeeping'));
+    this.#worker.on('failed', (_job, error) => {
+      options.logger.warn({ err: error }, 'housekeeping failed and will be tried again');
+    });
+    this.#timer = setInterval(() => {
+      this.sweep().catch((error: unknown) => {
+        options.logger.warn({ err: error }, 'old batches could not be removed');
+      });
+    }, SWEEP_MS).unref();
+  }
+
+  /** @throws {WavepoolError} REDIS_UNAVAILABLE */
+  static async start(options: HousekeepingOptions): Promise<Housekeeping> {
+    const connection = openConnection(options.address, { role: 'patient', name: 'housekeeping' });
+    await connect(connection, options.address);
+    return new Housekeeping(options, connection);
+  }
+
+  /** Forgets batches that finished long ago. */
+  async sweep(): Promise<void> {
+    const { retentionMs = RETENTION_MS } = this.#options;
+    await this.#records.removeFinishedBefore(this.#now() - retentionMs);
+  }
+
+  /** Lets tasks under way end. Idempotent. */
+  close(): Promise<void> {
+    this.#closing ??= (async () => {
+      clearInterval(this.#timer);
+      await this.#worker.close();
+      await this.#records.dispose();
+      closeConnection(this.#connection);
+    })();
+    return this.#closing;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  async #run(job: Job, token: string): Promise<BatchCounts | undefined> {
+    switch (job.name) {
+      case PARENT_JOB:
+        return this.#finish(job, token);
+      case GATE_JOB:
+        return this.#openGate(job, token);
+      default:
+        throw new TypeError(`no task is called ${job.name}`);
+    }
+  }
+
+  async #finish(job: Job, token: string): Promise<BatchCounts | undefined> {
+    // It was woken because items were retried or added.
+    if (await job.moveToWaitingChildren(token)) throw new WaitingChildrenError();
+    const id = String(job.id);
+    const counts = await this.#records.finish(id);
+    this.#options.logger.info({ batchId: id, ...counts }, 'batch finished');
+    return counts;
+  }
+
+  async #openGate(job: Job<GateData>, token: string): Promise<undefined> {
+    const { batchId, idleMs } = job.data;
+    const patience = await this.#records.patience(batchId, idleMs);
+    if (patience > 0) {
+      await job.moveToDelayed(Date.now() + patience, token);
+      throw new DelayedError();
+    }
+    this.#options.logger.info({ batchId }, 'the gate of a batch was opened');
+    return undefined;
+  }
+}
