@@ -35,7 +35,11 @@ export function createApp(services: Services): Express {
 /** Pages use their own files only; a transcript's audio is played from a blob. */
 const CONTENT_POLICY = {
   defaultSrc: ["'self'"],
+  fontSrc: ["'self'"],
+  formAction: ["'self'"],
+  frameAncestors: ["'none'"],
   mediaSrc: ["'self'", 'blob:'],
+  styleSrc: ["'self'"],
   upgradeInsecureRequests: null,
 } satisfies Record<string, string[] | null>;
 

@@ -1,0 +1,30 @@
+/** What all pages have in common: who is logged in, and the way out. */
+import { call, getSession } from './api.js';
+import { byId, el } from './dom.js';
+
+/** Shows the account; resolves with the session. */
+export async function openPage() {
+  const session = await getSession();
+  if (session.kind === 'session') {
+    const logOut = async () => {
+      await call('/v1/session', { method: 'DELETE' });
+      location.assign('/login');
+    };
+    byId('account').replaceChildren(
+      el('button', { type: 'button', class: 'plain', onclick: logOut }, 'Log out'),
+    );
+  }
+  return session;
+}
+
+/** A line that tells whether what is shown is current. */
+export function showPulse(state, text) {
+  const pulse = byId('pulse');
+  if (pulse.dataset.state === state && pulse.textContent === text) return;
+  pulse.dataset.state = state;
+  pulse.textContent = text;
+}
+
+export function showLost(error) {
+  showPulse('lost', `Not current: ${error.message}`);
+}
