@@ -28,6 +28,11 @@ export function resultsFolder(config: Config): string {
   return path.join(config.dataDir, 'results');
 }
 
+/** Where the server puts what is uploaded. */
+export function uploadsFolder(config: Config): string {
+  return path.join(config.dataDir, 'uploads');
+}
+
 export class Fleet implements AsyncDisposable {
   readonly queue: AudioQueue;
   readonly address: RedisAddress;
@@ -120,6 +125,7 @@ function superviseWorkers(
   const settings = WorkerSettings.parse({
     redis: address,
     resultsDir: resultsFolder(config),
+    uploadsDir: uploadsFolder(config),
     models: [{ id: model.entry.id, path: model.path, slots, unvalidatedSlots, batch, threads }],
     detector: { id: detector.entry.id, path: detector.path },
     addonPath: config.addonPath,

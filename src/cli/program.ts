@@ -7,10 +7,12 @@ import { addDoctorCommand } from './doctor-command.ts';
 import type { ExitCode } from './exit-codes.ts';
 import { EXIT, exitCodeOf } from './exit-codes.ts';
 import { reportFailure } from './failure-report.ts';
+import { addKeysCommand } from './keys-command.ts';
 import { DETECTOR_MODEL, openModels } from './model-access.ts';
 import { addModelsCommand } from './models-command.ts';
 import { DEFAULT_MODEL } from './options.ts';
 import { addRunCommand } from './run-command.ts';
+import { addServeCommand } from './serve-command.ts';
 import { addWorkerCommand } from './worker-command.ts';
 
 export interface ProgramServices {
@@ -30,6 +32,8 @@ export function buildProgram(context: CliContext, services: ProgramServices): Co
     .exitOverride();
   addRunCommand(program, context);
   addWorkerCommand(program, context);
+  addServeCommand(program, context);
+  addKeysCommand(program, context);
   addModelsCommand(program, context);
   addDoctorCommand(program, context, (config): DoctorProbes => {
     return {

@@ -2,6 +2,8 @@
 import express, { type Express, type RequestHandler } from 'express';
 import helmet from 'helmet';
 import { WavepoolError } from '../core/errors.ts';
+import { BOARD_PATH } from './board/board-adapter.ts';
+import { queueBoard } from './board/queue-board.ts';
 import { problemHandler } from './problem.ts';
 import { registerRoutes } from './register-routes.ts';
 import { openRequest } from './request-context.ts';
@@ -25,6 +27,7 @@ export function createApp(services: Services): Express {
   app.use(allowOrigins(services));
   app.use(refuseWhenClosing(services));
   registerRoutes(app, ROUTES, services);
+  app.use(BOARD_PATH, queueBoard(services));
   app.use((req) => {
     throw new WavepoolError('ROUTE_NOT_FOUND', `${req.method} ${req.path}`);
   });

@@ -8,6 +8,16 @@ const FLEET_INTERVAL_MS = 2_000;
 const JOB_INTERVAL_MS = 1_000;
 /** While the server pushes, asking only catches what was lost. */
 const PUSHED_JOB_INTERVAL_MS = 10_000;
+const JOB_EVENTS = [
+  'waiting',
+  'delayed',
+  'running',
+  'progress',
+  'stalled',
+  'completed',
+  'failed',
+  'removed',
+].map((name) => `job.${name}`);
 const LIST_INTERVAL_MS = 5_000;
 const MOST_FAILURES = 8;
 
@@ -112,11 +122,7 @@ export function watchJob(id, { onJob, onSegment, onFail }) {
     interval: () =>
       stream.readyState === EventSource.OPEN ? PUSHED_JOB_INTERVAL_MS : JOB_INTERVAL_MS,
   });
-  for (const name of ['progress', 'started', 'completed', 'failed', 'cancelled', 'waiting'])
-    stream.addEventListener(name, loop.poke);
-  stream.addEventListener('segment', ({ data }) => {
-    const event = JSON.parse(data);
-    onSegment(event.segment ?? event);
-  });
+  for (const name of JOB_EVENTS) stream.addEventListener(name, loop.poke);
+  stream.addEventListener('job.segment', ({ data }) => onSegment(JSON.parse(data).segment));
   return { stop: finish };
 }

@@ -1,0 +1,27 @@
+/** Redis for commands that start no workers: the one of `--redis`, or the data directory's own. */
+import type { Config } from '../core/config.ts';
+import type { RedisAddress } from '../queue/connection.ts';
+import { EmbeddedRedis } from '../queue/embedded-redis.ts';
+
+export class RedisAccess implements AsyncDisposable {
+  readonly address: RedisAddress;
+  readonly #embedded: EmbeddedRedis | undefined;
+
+  private constructor(address: RedisAddress, embedded: EmbeddedRedis | undefined) {
+    this.address = address;
+    this.#embedded = embedded;
+  }
+
+  /** @throws {WavepoolError} REDIS_MISSING, REDIS_UNAVAILABLE, REDIS_UNSUITABLE */
+  static async open(config: Config, signal?: AbortSignal): Promise<RedisAccess> {
+    const { redisUrl } = config;
+    if (redisUrl !== undefined) return new RedisAccess({ kind: 'url', url: redisUrl }, undefined);
+    const embedded = await EmbeddedRedis.acquire({ ...config, signal });
+    return new RedisAccess(embedded.address, embedded);
+  }
+
+  /** Close everything that is connected before. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#embedded?.release();
+  }
+}

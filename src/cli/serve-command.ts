@@ -1,0 +1,221 @@
+/** `wavepool serve`: the HTTP interface, with workers of its own when asked for. */
+import { once } from 'node:events';
+import { realpath, stat } from 'node:fs/promises';
+import type { Command } from 'commander';
+import { InvalidArgumentError, Option } from 'commander';
+import type { Config } from '../core/config.ts';
+import { WavepoolError } from '../core/errors.ts';
+import { createLogger } from '../core/logger.ts';
+import { packageVersion } from '../core/package-version.ts';
+import { openServices } from '../http/open-services.ts';
+import { startServer } from '../http/server.ts';
+import { DEFAULT_SETTINGS, type HttpSettings } from '../http/settings.ts';
+import { keepUploadsSwept } from '../http/upload-sweeper.ts';
+import { CATALOGUE } from '../models/catalogue.ts';
+import type { CliContext } from './context.ts';
+import { printLine } from './context.ts';
+import { Fleet, resultsFolder, uploadsFolder } from './fleet.ts';
+import type { InterruptWatch } from './interrupts.ts';
+import { isInterruption, watchInterrupts } from './interrupts.ts';
+import { DETECTOR_MODEL, openModels, pullModel } from './model-access.ts';
+import type { CapacityOptions, PlaceOptions } from './options.ts';
+import {
+  addCapacityOptions,
+  addPlaceOptions,
+  capacityOf,
+  DEFAULT_MODEL,
+  parseCount,
+  placesOf,
+} from './options.ts';
+import { RedisAccess } from './redis-access.ts';
+
+const DRAIN_MS = 600_000;
+const MAX_PORT = 65_535;
+
+interface ServeOptions extends PlaceOptions, CapacityOptions {
+  readonly host: string;
+  readonly port: number;
+  readonly withWorker?: true;
+  readonly model: string;
+  readonly inputRoot: string[];
+  readonly allowOrigin: string[];
+  readonly allowHost: string[];
+  readonly maxUpload: number;
+  readonly maxQueued: number;
+  readonly uploadDays: number;
+  readonly quiet?: true;
+}
+
+const HELP = `
+Prints its address on stdout when it takes requests; /docs there describes them. On loopback no key is asked for until one
+exists; any other --host needs a key first (\`wavepool keys create\`). Clients may name files of this machine by path only
+inside an --input-root.
+
+SIGTERM or Ctrl-C lets requests and running jobs finish; a second one ends at once and gives running jobs back.
+
+Exit codes: 0 stopped as asked, 2 usage, 3 this machine or its services, 130 stopped at once.`;
+
+export function addServeCommand(program: Command, context: CliContext): void {
+  const { host, port, maxUploadBytes, maxQueued, uploadRetentionMs } = DEFAULT_SETTINGS;
+  const command = program
+    .command('serve')
+    .description('serve the HTTP interface')
+    .option('--host <address>', 'where to listen', host)
+    .addOption(
+      new Option('--port <n>', 'where to listen; 0 takes a free one')
+        .argParser(parsePort)
+        .default(port),
+    )
+    .option('--with-worker', 'also run workers for --model here')
+    .option('--model <id>', 'for requests that name none, and for --with-worker', DEFAULT_MODEL)
+    .option(
+      '--input-root <dir>',
+      'allow inputs by path inside this folder (repeatable)',
+      collect,
+      [],
+    )
+    .addOption(
+      new Option('--max-upload <size>', 'largest upload, such as 500M or 4G')
+        .argParser(parseBytes)
+        .default(maxUploadBytes, '2G'),
+    )
+    .addOption(
+      new Option('--max-queued <n>', 'jobs that may wait in one queue')
+        .argParser(parseCount(10_000_000))
+        .default(maxQueued),
+    )
+    .addOption(
+      new Option('--upload-days <n>', 'keep uploads so long after their last use')
+        .argParser(parseCount(3_650))
+        .default(uploadRetentionMs / DAY_MS),
+    )
+    .option('--allow-origin <origin>', 'let pages of this origin call (repeatable)', collect, [])
+    .option(
+      '--allow-host <name>',
+      'a name of this machine besides localhost (repeatable)',
+      collect,
+      [],
+    );
+  addCapacityOptions(command);
+  addPlaceOptions(command)
+    .option('--quiet', 'print failures only')
+    .addHelpText('after', HELP)
+    .action(async (options: ServeOptions) => {
+      await serve(options, context);
+    });
+}
+
+async function serve(options: ServeOptions, context: CliContext): Promise<void> {
+  const config = placesOf(context.config, options);
+  const settings = await settingsOf(options);
+  const closing = new AbortController();
+  const say = (line: string): void => {
+    if (options.quiet !== true) printLine(context.stderr, line);
+  };
+  let fleet: Fleet | undefined;
+  using watch = watchInterrupts(context, {
+    onFirst: () => say('finishing requests and running jobs, press again to end now'),
+    onSecond: async () => fleet?.kill(),
+  });
+  try {
+    await using redis = await RedisAccess.open(config, watch.signal);
+    const services = await openServices({
+      address: redis.address,
+      models: servedModels(options.model),
+      resultsDir: resultsFolder(config),
+      uploadsDir: uploadsFolder(config),
+      settings,
+      version: packageVersion(),
+      logger: createLogger(logLevelOf(config, options), 'server'),
+      closing: closing.signal,
+    });
+    await using queues = services.queues;
+    if (options.withWorker) fleet = await startFleet(options, config, context, watch);
+    await using workers = fleet;
+    await using server = await startServer(services);
+    keepUploadsSwept(services);
+    printLine(context.stdout, server.url);
+    if (!watch.signal.aborted) await once(watch.signal, 'abort');
+    closing.abort();
+    await Promise.all([server.close(), workers?.drain(DRAIN_MS)]);
+    await queues.close();
+  } catch (error) {
+    if (!isInterruption(error, watch)) throw error;
+  }
+}
+
+function startFleet(
+  options: ServeOptions,
+  config: Config,
+  context: CliContext,
+  { signal }: InterruptWatch,
+): Promise<Fleet> {
+  return (async () => {
+    const store = openModels(config, context);
+    const pull = { quiet: options.quiet === true, signal };
+    const model = await pullModel(store, options.model, context, pull);
+    const detector = await pullModel(store, DETECTOR_MODEL, context, pull);
+    const capacity = capacityOf(options);
+    return Fleet.start({
+      config,
+      capacity,
+      model,
+      detector,
+      signal,
+      logLevel: logLevelOf(config, options),
+    });
+  })();
+}
+
+/** Jobs for a model of the catalogue are taken before a worker for it was ever started. */
+function servedModels(model: string): string[] {
+  const recognizers = CATALOGUE.filter(({ task }) => task !== 'vad').map(({ id }) => id);
+  return [...new Set([model, ...recognizers])];
+}
+
+function logLevelOf({ logLevel }: Config, { quiet }: ServeOptions): Config['logLevel'] {
+  return quiet === true && logLevel === 'info' ? 'error' : logLevel;
+}
+
+async function settingsOf(options: ServeOptions): Promise<HttpSettings> {
+  return {
+    ...DEFAULT_SETTINGS,
+    host: options.host,
+    port: options.port,
+    defaultModel: options.model,
+    inputRoots: await Promise.all(options.inputRoot.map(realFolder)),
+    maxUploadBytes: options.maxUpload,
+    maxQueued: options.maxQueued,
+    uploadRetentionMs: options.uploadDays * DAY_MS,
+    allowedOrigins: options.allowOrigin,
+    allowedHosts: options.allowHost,
+  };
+}
+
+/** @throws {WavepoolError} INPUT_NOT_FOUND */
+async function realFolder(path: string): Promise<string> {
+  const real = await realpath(path).catch(() => undefined);
+  if (real !== undefined && (await stat(real)).isDirectory()) return real;
+  throw new WavepoolError('INPUT_NOT_FOUND', `--input-root ${path} is not a folder`);
+}
+
+const DAY_MS = 86_400_000;
+
+function collect(value: string, before: readonly string[]): string[] {
+  return [...before, value];
+}
+
+function parsePort(text: string): number {
+  const port = Number(text);
+  if (/^\d+$/.test(text) && port <= MAX_PORT) return port;
+  throw new InvalidArgumentError(`Use a whole number from 0 to ${MAX_PORT}.`);
+}
+
+const BYTE_UNITS: Readonly<Record<string, number>> = { '': 1, K: 1024, M: 1024 ** 2, G: 1024 ** 3 };
+
+function parseBytes(text: string): number {
+  const [, digits = '', unit = ''] = /^(\d+)([KMG]?)$/.exec(text) ?? [];
+  const bytes = Number(digits) * (BYTE_UNITS[unit] ?? 1);
+  if (bytes > 0 && Number.isSafeInteger(bytes)) return bytes;
+  throw new InvalidArgumentError('Use a size such as 500M or 4G.');
+}
