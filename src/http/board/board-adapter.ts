@@ -101,6 +101,10 @@ export class BoardServer extends ExpressAdapter {
   override setEntryRoute({ route, handler }: AppViewRoute): this {
     this.app.get(route, (_req, res) => {
       const { params } = handler({ basePath: this.basePath, uiConfig: this.uiConfig as UIConfig });
+      // Its components bring their styles along in the page; scripts stay as strict as everywhere.
+      const policy = String(res.getHeader('Content-Security-Policy') ?? '');
+      const relaxed = policy.replace("style-src 'self'", "style-src 'self' 'unsafe-inline'");
+      res.set('Content-Security-Policy', relaxed);
       res.set('Cache-Control', 'no-cache').type('html').send(boardPage(this.#page, params));
     });
     return this;

@@ -24,7 +24,7 @@ ${STATS.map(([id, name]) => stat(id, name))}
 <div class="stat"><dt>Throughput</dt><dd id="rate">–</dd><dd class="note" id="rate-note">&nbsp;</dd><dd class="note" id="sparkline"></dd></div>
 </dl>
 <section class="stack" aria-labelledby="models-title"><h2 id="models-title">Models and queues</h2>
-<div class="columns waiting-space" id="model-list"></div></section>
+<div class="columns models" id="model-list"></div></section>
 ${section('worker-list', 'Workers')}
 ${section('failure-list', 'Recent failures', html`<a href="/dashboard/jobs?state=failed">All failed jobs</a>`)}`,
   });

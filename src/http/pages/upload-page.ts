@@ -38,7 +38,7 @@ export function uploadPage(defaultModel: string): string {
 <audio id="audio" controls preload="metadata"></audio>
 </div></div>
 <div id="outcome"></div>
-<div class="card"><div class="card-head"><h2>Transcript</h2></div>
+<div class="card"><div class="card-head"><h2>Transcript</h2><div id="downloads"></div></div>
 <p class="empty" id="transcript-empty">Segments appear here as they are recognized.</p>
 <ol class="segments" id="segments" aria-label="Segments"></ol></div>
 </section>`,

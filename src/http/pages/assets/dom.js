@@ -48,6 +48,9 @@ export function badge(text, tone) {
   return el('span', { class: 'badge', 'data-tone': tone }, text);
 }
 
+/** Stands where there is nothing to tell. */
+export const NONE = '–';
+
 /** Rows that become cards on a narrow screen. `columns` are `{ label, class }`; each row is a list of cells. */
 export function table(caption, columns, rows) {
   return el(
@@ -74,7 +77,7 @@ export function table(caption, columns, rows) {
             const { label, class: kind } = columns[at];
             return at === 0
               ? el('th', { scope: 'row' }, cell)
-              : el('td', { class: kind, 'data-label': label }, cell);
+              : el('td', { class: kind, 'data-label': label, 'data-none': cell === NONE }, cell);
           }),
         ),
       ),

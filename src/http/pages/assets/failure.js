@@ -41,7 +41,7 @@ export function failureNotice({ code, message }) {
     'div',
     { class: 'notice', role: 'alert' },
     el('strong', {}, code === 'CANCELLED' ? 'Cancelled' : 'This job failed'),
-    el('p', {}, message),
+    el('p', {}, message.charAt(0).toUpperCase() + message.slice(1)),
     wayOut && el('p', {}, wayOut),
     el('p', { class: 'small muted' }, 'Code ', el('code', {}, code)),
   );

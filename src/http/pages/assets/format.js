@@ -1,5 +1,5 @@
 /** Figures as people read them. */
-import { el } from './dom.js';
+import { el, NONE } from './dom.js';
 
 const integers = new Intl.NumberFormat('en-US');
 
@@ -20,7 +20,7 @@ export function bytes(number) {
 }
 
 export function speed(factor) {
-  if (!Number.isFinite(factor) || factor <= 0) return '–';
+  if (!Number.isFinite(factor) || factor <= 0) return NONE;
   return `${factor < 10 ? factor.toFixed(1) : integers.format(Math.round(factor))}×`;
 }
 
@@ -38,10 +38,11 @@ export function duration(ms) {
 
 /** A place in audio: `1:02:03`, `2:03.4`. */
 export function clock(seconds) {
-  const minutes = Math.floor(seconds / 60);
-  const rest = seconds % 60;
-  if (minutes < 60) return `${minutes}:${pad(Math.floor(rest))}.${Math.floor((rest % 1) * 10)}`;
-  return `${Math.floor(minutes / 60)}:${pad(minutes % 60)}:${pad(Math.floor(rest))}`;
+  const tenths = Math.round(seconds * 10);
+  const minutes = Math.floor(tenths / 600);
+  const rest = pad(Math.floor((tenths % 600) / 10));
+  if (minutes < 60) return `${minutes}:${rest}.${tenths % 10}`;
+  return `${Math.floor(minutes / 60)}:${pad(minutes % 60)}:${rest}`;
 }
 
 function pad(number) {

@@ -1,6 +1,6 @@
 /** One job: its state, where its time went, why it failed, its transcript. */
 import { call } from './api.js';
-import { badge, byId, el, facts, update } from './dom.js';
+import { badge, byId, el, facts, NONE, update } from './dom.js';
 import { failureNotice } from './failure.js';
 import { count, duration, moment, speed, toneOf } from './format.js';
 import { hasEnded, watchJob } from './live.js';
@@ -45,7 +45,7 @@ async function change(method, path, done) {
 
 function progressOf({ state, progress }) {
   if (state === 'waiting' || state === 'delayed') return 'in the queue';
-  if (progress === null) return '–';
+  if (progress === null) return NONE;
   const { phase, processedSeconds, totalSeconds } = progress;
   const done = duration(processedSeconds * 1_000);
   return totalSeconds === null ? phase : `${phase}, ${done} of ${duration(totalSeconds * 1_000)}`;
@@ -117,7 +117,8 @@ async function showTranscript(job) {
 }
 
 function show(job) {
-  showPulse(hasEnded(job) ? 'ended' : 'live', hasEnded(job) ? 'Final' : 'Live');
+  byId('pulse').hidden = hasEnded(job);
+  showPulse('live', 'Live');
   document.title = `${job.input.name} · Wavepool`;
   byId('name').textContent = job.input.name;
   update(byId('state'), badge(job.state, toneOf(job.state)));
@@ -137,7 +138,7 @@ function fail(error) {
     byId('name').textContent = 'No such job';
     byId('transcript-empty').textContent =
       'It never was, or it was forgotten when its time was over.';
-    showPulse('ended', 'Not found');
+    byId('pulse').hidden = true;
     return;
   }
   showLost(error);

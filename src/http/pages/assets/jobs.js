@@ -1,6 +1,6 @@
 /** All jobs, filtered and page by page. The address tells the filters, so that a view can be shared. */
 import { call } from './api.js';
-import { badge, byId, el, empty, table, update } from './dom.js';
+import { badge, byId, el, empty, NONE, table, update } from './dom.js';
 import { ago, duration, toneOf } from './format.js';
 import { watchJobs } from './live.js';
 import { openPage, showLost, showPulse } from './shell.js';
@@ -24,7 +24,7 @@ function query() {
 
 function timeOf({ outcome, startedAt, finishedAt }) {
   if (outcome !== null) return duration(outcome.timings.totalMs);
-  if (startedAt === null || finishedAt === null) return '–';
+  if (startedAt === null || finishedAt === null) return NONE;
   return duration(Math.max(0, Date.parse(finishedAt) - Date.parse(startedAt)));
 }
 
@@ -43,7 +43,7 @@ function rowOf(job) {
       failure !== null && state === 'failed' && el('code', {}, failure.code),
     ),
     model,
-    outcome === null ? '–' : duration(outcome.durationSeconds * 1_000),
+    outcome === null ? NONE : duration(outcome.durationSeconds * 1_000),
     timeOf(job),
     ago(createdAt),
   ];

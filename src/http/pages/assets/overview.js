@@ -1,7 +1,7 @@
 /** The overview: workers, models, queues and failures as they are now. */
 
 import { histogram, sparkline } from './charts.js';
-import { badge, byId, el, empty, facts, table, update } from './dom.js';
+import { badge, byId, el, empty, facts, NONE, table, update } from './dom.js';
 import { reasonOf } from './failure.js';
 import { ago, bytes, count, duration, speed } from './format.js';
 import { watchFleet } from './live.js';
@@ -196,7 +196,11 @@ function workerTable(workers) {
 }
 
 function failureTable(failures) {
-  const columns = [{ label: 'Input' }, { label: 'Reason' }, { label: 'When', class: 'nowrap' }];
+  const columns = [
+    { label: 'Input' },
+    { label: 'Reason', class: 'long' },
+    { label: 'When', class: 'nowrap' },
+  ];
   const rows = failures.map(({ id, input, failure, finishedAt }) => [
     el(
       'a',
@@ -204,7 +208,7 @@ function failureTable(failures) {
       input.name,
     ),
     reasonOf(failure),
-    finishedAt === null ? '–' : ago(finishedAt),
+    finishedAt === null ? NONE : ago(finishedAt),
   ]);
   return table('Recent failures', columns, rows);
 }

@@ -71,6 +71,7 @@ function begin(file) {
   current = { file, sending: new AbortController() };
   player.clear();
   update(byId('outcome'));
+  update(byId('downloads'));
   byId('form').hidden = true;
   byId('work').hidden = false;
   byId('file-name').textContent = file.name;
@@ -189,7 +190,7 @@ async function showEnd(job) {
     byId('transcript-empty').hidden = segments.length > 0;
     byId('transcript-empty').textContent = 'No speech was found in the recording.';
     player.show(segments);
-    update(byId('outcome'), downloads(job));
+    update(byId('downloads'), downloads(job));
   } catch (error) {
     update(
       byId('outcome'),
