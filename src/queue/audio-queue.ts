@@ -123,12 +123,32 @@ export class AudioQueue {
    * @throws {WavepoolError} INVALID_REQUEST, REDIS_UNAVAILABLE
    */
   async add(job: NewJob): Promise<JobId> {
+    return (await this.submit(job)).id;
+  }
+
+  /**
+   * Like `add`, and tells what was added without asking for it: an id that the queue knew makes that wrong.
+   * @throws {WavepoolError} INVALID_REQUEST, REDIS_UNAVAILABLE
+   */
+  async submit(job: NewJob): Promise<JobView> {
     const { name, data, opts } = this.#prepare(job);
     await this.#guard(async () => {
       await this.#remember();
       await this.#queue.add(name, data, opts);
     });
-    return opts.jobId;
+    const { jobId: id, priority = 0, delay = 0 } = opts;
+    return {
+      id,
+      state: delay > 0 ? 'delayed' : 'waiting',
+      data,
+      priority,
+      attemptsMade: 0,
+      progress: undefined,
+      startedAt: undefined,
+      finishedAt: undefined,
+      outcome: undefined,
+      failure: undefined,
+    };
   }
 
   /**
