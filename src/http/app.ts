@@ -8,6 +8,7 @@ import { problemHandler } from './problem.ts';
 import { registerRoutes } from './register-routes.ts';
 import { openRequest } from './request-context.ts';
 import { ROUTES } from './route-table.ts';
+import { pageRoutes } from './routes/pages.ts';
 import type { Services } from './services.ts';
 
 export function createApp(services: Services): Express {
@@ -26,7 +27,7 @@ export function createApp(services: Services): Express {
   );
   app.use(allowOrigins(services));
   app.use(refuseWhenClosing(services));
-  registerRoutes(app, ROUTES, services);
+  registerRoutes(app, [...ROUTES, ...pageRoutes], services);
   app.use(BOARD_PATH, queueBoard(services));
   app.use((req) => {
     throw new WavepoolError('ROUTE_NOT_FOUND', `${req.method} ${req.path}`);

@@ -4,7 +4,6 @@ import { docsRoutes } from './routes/docs.ts';
 import { fleetRoutes } from './routes/fleet.ts';
 import { healthRoutes } from './routes/health.ts';
 import { jobRoutes } from './routes/jobs.ts';
-import { pageRoutes } from './routes/pages.ts';
 import { sessionRoutes } from './routes/session.ts';
 import { uploadRoutes } from './routes/uploads.ts';
 
@@ -16,4 +15,4 @@ const WORK: readonly Route[] = [
   ...healthRoutes,
 ];
 
-export const ROUTES: readonly Route[] = [...WORK, ...docsRoutes(WORK), ...pageRoutes];
+export const ROUTES: readonly Route[] = [...WORK, ...docsRoutes(WORK)];

@@ -97,6 +97,9 @@ async function showTranscript(job) {
     update(byId('downloads'));
     if (transcriptOf === job.state) return;
     transcriptOf = job.state;
+    hint.hidden = false;
+    // What an earlier run left says nothing about this one.
+    if (job.state !== 'running') player.clear();
     hint.textContent = hasEnded(job)
       ? 'There is no transcript.'
       : 'The transcript appears here as it is recognized.';

@@ -79,6 +79,7 @@ function begin(file) {
   byId('cancel').disabled = false;
   byId('again').hidden = true;
   byId('transcript-empty').hidden = false;
+  byId('transcript-empty').textContent = 'Segments appear here as they are recognized.';
   byId('work').focus();
   void player.open(file);
 }
