@@ -2,10 +2,14 @@
 
 import type { Logger } from '../core/logger.ts';
 import { ApiKeys } from '../queue/api-keys.ts';
+import { JobTenants } from '../queue/job-tenants.ts';
 import { QueueRegistry, type QueueRegistryOptions } from '../queue/queue-registry.ts';
+import { SegmentFeed } from '../queue/segment-feed.ts';
 import { Sessions } from '../queue/sessions.ts';
 import { LocalResultStore } from '../storage/local-result-store.ts';
 import { UploadStore } from '../storage/uploads.ts';
+import { EventHub } from './events/event-hub.ts';
+import { type Every, everyInterval } from './events/every.ts';
 import { QueueLimit } from './queue-limit.ts';
 import type { MetricsSource, Services } from './services.ts';
 import { type HttpSettings, SESSION_LIFE_MS } from './settings.ts';
@@ -20,6 +24,8 @@ export interface OpenServicesOptions extends Pick<QueueRegistryOptions, 'address
   readonly metrics?: MetricsSource | undefined;
   /** Milliseconds since 1970. @defaultValue Date.now */
   readonly now?: (() => number) | undefined;
+  /** @defaultValue timers */
+  readonly every?: Every | undefined;
 }
 
 /**
@@ -28,18 +34,24 @@ export interface OpenServicesOptions extends Pick<QueueRegistryOptions, 'address
  */
 export async function openServices(options: OpenServicesOptions): Promise<Services> {
   const { address, models, settings, version, logger, closing, metrics } = options;
-  const { now = Date.now } = options;
+  const { now = Date.now, every = everyInterval } = options;
   const results = await LocalResultStore.open(options.resultsDir, now);
   const uploads = await UploadStore.open(options.uploadsDir, now);
   const queues = await QueueRegistry.open({ address, models, now });
   const keys = new ApiKeys(queues.connection, now);
   const sessions = new Sessions(queues.connection, SESSION_LIFE_MS);
+  const segments = new SegmentFeed(address);
+  closing.addEventListener('abort', () => segments.close());
   return {
     queues,
     results,
     uploads,
     keys,
     sessions,
+    events: new EventHub({ queues, every, logger }),
+    segments,
+    tenants: new JobTenants(queues.connection),
+    every,
     limit: new QueueLimit(settings.maxQueued, now),
     metrics,
     settings,

@@ -1,6 +1,7 @@
 /** Every route there is; the order does not matter but for paths with parameters, which come after those without. */
 import type { Route } from './route.ts';
 import { docsRoutes } from './routes/docs.ts';
+import { eventRoutes } from './routes/events.ts';
 import { fleetRoutes } from './routes/fleet.ts';
 import { healthRoutes } from './routes/health.ts';
 import { jobRoutes } from './routes/jobs.ts';
@@ -10,6 +11,7 @@ import { uploadRoutes } from './routes/uploads.ts';
 const WORK: readonly Route[] = [
   ...jobRoutes,
   ...uploadRoutes,
+  ...eventRoutes,
   ...fleetRoutes,
   ...sessionRoutes,
   ...healthRoutes,

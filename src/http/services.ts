@@ -1,10 +1,14 @@
 /** What the routes stand on. Whoever composes the process makes it; see `openServices` for the usual way. */
 import type { Logger } from '../core/logger.ts';
 import type { ApiKeys } from '../queue/api-keys.ts';
+import type { JobTenants } from '../queue/job-tenants.ts';
 import type { QueueRegistry } from '../queue/queue-registry.ts';
+import type { SegmentFeed } from '../queue/segment-feed.ts';
 import type { Sessions } from '../queue/sessions.ts';
 import type { ResultStore } from '../storage/result-store.ts';
 import type { UploadStore } from '../storage/uploads.ts';
+import type { EventHub } from './events/event-hub.ts';
+import type { Every } from './events/every.ts';
 import type { QueueLimit } from './queue-limit.ts';
 import type { HttpSettings } from './settings.ts';
 
@@ -20,6 +24,13 @@ export interface Services {
   readonly uploads: UploadStore;
   readonly keys: ApiKeys;
   readonly sessions: Sessions;
+  /** What happens to jobs, for many readers. */
+  readonly events: EventHub;
+  readonly segments: SegmentFeed;
+  /** For event filters by tenant. */
+  readonly tenants: JobTenants;
+  /** Runs what is done again and again; heartbeats, for one. */
+  readonly every: Every;
   /** Asked before jobs are added. */
   readonly limit: QueueLimit;
   /** Without it, /metrics is not there. */

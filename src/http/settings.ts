@@ -15,6 +15,10 @@ export interface HttpSettings {
   readonly maxBodyBytes: number;
   /** Jobs that may wait in one queue. */
   readonly maxQueued: number;
+  /** A reader of events that leaves more than this unread is cut off. */
+  readonly maxEventBytes: number;
+  /** Names under which models may be asked for, too, such as `whisper-1`, for clients that know only those. */
+  readonly modelAliases: Readonly<Record<string, ModelId>>;
   /** Uploads are kept for so long after their last use. */
   readonly uploadRetentionMs: number;
   /** Pages of these origins may call; none by default. */
@@ -35,6 +39,8 @@ export const DEFAULT_SETTINGS: HttpSettings = {
   maxUploadBytes: 2 * 1024 ** 3,
   maxBodyBytes: 1024 ** 2,
   maxQueued: 100_000,
+  maxEventBytes: 1024 ** 2,
+  modelAliases: {},
   uploadRetentionMs: 7 * 86_400_000,
   allowedOrigins: [],
   allowedHosts: [],

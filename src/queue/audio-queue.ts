@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { type JobsOptions, Queue } from 'bullmq';
 import type { Redis } from 'ioredis';
 import { failureToError, WavepoolError } from '../core/errors.ts';
+import type { StreamId } from '../core/event-position.ts';
 import type { HeldJob } from '../core/ipc.ts';
 import {
   type JobData,
@@ -24,7 +25,7 @@ import {
 } from './connection.ts';
 import { failWaiting } from './fail-waiting.ts';
 import { CRASH_LIMIT, type HandBackResult, handBack } from './handback.ts';
-import { type JobEventMap, JobEvents, type JobListener } from './job-events.ts';
+import { type EventListener, type JobEventMap, JobEvents, type JobListener } from './job-events.ts';
 import { type JobListOptions, listJobs } from './job-list.ts';
 import { type JobView, viewOf } from './job-view.ts';
 import { rememberModel } from './known-models.ts';
@@ -309,6 +310,16 @@ export class AudioQueue {
 
   unwatch(ids: readonly JobId[]): void {
     this.#events.unwatch(ids);
+  }
+
+  /** The place in the queue's event stream up to which listeners have been told. */
+  get eventPosition(): StreamId {
+    return this.#events.position;
+  }
+
+  /** Everything in the queue's event stream after `eventPosition`, as it comes. Returns what ends it. */
+  listen(listener: EventListener): () => void {
+    return this.#events.listen(listener);
   }
 
   /** Gives the jobs of a dead worker process back to the queue: see `handBack`. */

@@ -1,12 +1,6 @@
+import { isAfter } from '../core/event-position.ts';
 import type { JobEndsSnapshot } from './job-ends.ts';
 import type { JobEnd } from './job-view.ts';
-
-/** Event ids are `milliseconds-number`. */
-function isAfter(id: string, other: string): boolean {
-  const [ms = 0, number = 0] = id.split('-').map(Number);
-  const [otherMs = 0, otherNumber = 0] = other.split('-').map(Number);
-  return ms > otherMs || (ms === otherMs && number > otherNumber);
-}
 
 /** Jobs whose state is read at once. */
 const CHUNK = 500;

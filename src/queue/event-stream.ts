@@ -1,20 +1,18 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Redis } from 'ioredis';
+import type { StreamId } from '../core/event-position.ts';
 import { closeConnection, connect, openConnection, type RedisAddress } from './connection.ts';
+import { isPositionKept, type StreamEvent, toStreamEvent } from './event-history.ts';
 import { readLastEventId } from './job-ends.ts';
 import { bullKey } from './queue-names.ts';
-
-export interface StreamEvent {
-  /** `milliseconds-number`, growing. */
-  readonly id: string;
-  readonly name: string;
-  readonly fields: Readonly<Record<string, string | undefined>>;
-}
 
 export interface EventStreamOptions {
   readonly address: RedisAddress;
   readonly queue: string;
-  readonly onEvent: (event: StreamEvent) => void;
+  /** In order; some at a time. */
+  readonly onEvents: (events: readonly StreamEvent[]) => void;
+  /** Events before the next ones were missed: the connection was away for longer than they are kept. */
+  readonly onGap: () => void;
   readonly onError: (error: unknown) => void;
 }
 
@@ -32,12 +30,16 @@ export class EventStream {
   readonly #options: EventStreamOptions;
   readonly #connection: Redis;
   readonly #closed = new AbortController();
-  #position: string;
+  #position: StreamId;
+  #wasAway = false;
 
-  private constructor(options: EventStreamOptions, connection: Redis, position: string) {
+  private constructor(options: EventStreamOptions, connection: Redis, position: StreamId) {
     this.#options = options;
     this.#connection = connection;
     this.#position = position;
+    connection.on('close', () => {
+      this.#wasAway = true;
+    });
     // Ends with `close`; errors go to `onError`.
     void this.#readAll();
   }
@@ -54,8 +56,8 @@ export class EventStream {
     return new EventStream(options, connection, await readLastEventId(connection, queue));
   }
 
-  /** Id of the last event that was told. */
-  get position(): string {
+  /** Of the last event that was told. */
+  get position(): StreamId {
     return this.#position;
   }
 
@@ -79,19 +81,25 @@ export class EventStream {
   }
 
   async #readSome(): Promise<void> {
-    const key = bullKey(this.#options.queue, 'events');
+    const { queue, onEvents, onGap } = this.#options;
+    const key = bullKey(queue, 'events');
     const reply = await this.#connection.xread(
       ...(['COUNT', BATCH, 'BLOCK', BLOCK_MS, 'STREAMS', key, this.#position] as const),
     );
-    for (const [id, pairs] of reply?.[0]?.[1] ?? []) {
-      if (this.#closed.signal.aborted) return;
-      this.#position = id;
-      const fields: Record<string, string | undefined> = {};
-      for (let index = 0; index < pairs.length; index += 2) {
-        fields[String(pairs[index])] = pairs[index + 1];
-      }
-      const { event: name = '' } = fields;
-      this.#options.onEvent({ id, name, fields });
-    }
+    const events = (reply?.[0]?.[1] ?? []).map(toStreamEvent);
+    const missedSome = events.length > 0 && (await this.#missedSome());
+    const last = events.at(-1);
+    if (last === undefined || this.#closed.signal.aborted) return;
+    this.#position = last.id;
+    if (missedSome) onGap();
+    onEvents(events);
+  }
+
+  /** What was there at this time is there in what was read before. */
+  async #missedSome(): Promise<boolean> {
+    if (!this.#wasAway) return false;
+    const isKept = await isPositionKept(this.#connection, this.#options.queue, this.#position);
+    this.#wasAway = false;
+    return !isKept;
   }
 }

@@ -1,6 +1,7 @@
 /** What happens to the jobs of one queue, from its event stream, made good from the jobs' state where the stream is not enough. */
 import type { Redis } from 'ioredis';
 import { WavepoolError } from '../core/errors.ts';
+import { STREAM_START, type StreamId } from '../core/event-position.ts';
 import { type JobOutcome, JobProgress } from '../core/job.ts';
 import {
   closeConnection,
@@ -10,7 +11,8 @@ import {
   toRedisError,
 } from './connection.ts';
 import { EndTracker } from './end-tracker.ts';
-import { EventStream, type StreamEvent } from './event-stream.ts';
+import type { StreamEvent } from './event-history.ts';
+import { EventStream } from './event-stream.ts';
 import type { JobFailure } from './failures.ts';
 import { parseJson, readJobEnds } from './job-ends.ts';
 import { completedEnd, failedEnd, type JobEnd } from './job-view.ts';
@@ -35,6 +37,13 @@ export type JobListener<Name extends keyof JobEventMap> = (event: JobEventMap[Na
 
 type Listeners = { [Name in keyof JobEventMap]: Set<JobListener<Name>> };
 
+/** Everything that a queue's event stream holds, as it comes. */
+export interface EventListener {
+  readonly onEvents: (events: readonly StreamEvent[]) => void;
+  /** Some events before the next ones are lost. */
+  readonly onGap: () => void;
+}
+
 export interface JobEventsOptions {
   readonly address: RedisAddress;
   readonly queue: string;
@@ -56,6 +65,7 @@ export class JobEvents {
     error: new Set(),
   };
   readonly #ends: EndTracker;
+  readonly #streamListeners = new Set<EventListener>();
   #stream: EventStream | undefined;
   #closed = false;
 
@@ -83,7 +93,8 @@ export class JobEvents {
       events.#stream = await EventStream.open({
         address,
         queue,
-        onEvent: (event) => events.#hear(event),
+        onEvents: (heard) => events.#hearAll(heard),
+        onGap: () => events.#tellStream(({ onGap }) => onGap()),
         onError: (error) => events.#report(error),
       });
     } catch (error) {
@@ -99,6 +110,17 @@ export class JobEvents {
 
   off<Name extends keyof JobEventMap>(name: Name, listener: JobListener<Name>): void {
     this.#listeners[name].delete(listener);
+  }
+
+  /** The place of the last event that listeners were told. */
+  get position(): StreamId {
+    return this.#stream?.position ?? STREAM_START;
+  }
+
+  /** Tells every event after `position`. Returns what ends it. */
+  listen(listener: EventListener): () => void {
+    this.#streamListeners.add(listener);
+    return () => this.#streamListeners.delete(listener);
   }
 
   /** See `EndTracker`. */
@@ -121,6 +143,21 @@ export class JobEvents {
     this.#stream?.close();
     this.#ends.fail(new WavepoolError('SHUTTING_DOWN', 'the queue was closed'));
     closeConnection(this.#connection);
+  }
+
+  #hearAll(events: readonly StreamEvent[]): void {
+    for (const event of events) this.#hear(event);
+    this.#tellStream(({ onEvents }) => onEvents(events));
+  }
+
+  #tellStream(tell: (listener: EventListener) => void): void {
+    for (const listener of [...this.#streamListeners]) {
+      try {
+        tell(listener);
+      } catch (error) {
+        this.#report(error);
+      }
+    }
   }
 
   #hear({ id: eventId, name, fields }: StreamEvent): void {

@@ -2,6 +2,7 @@
 import { mkdir, realpath } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createLogger } from '../../src/core/logger.ts';
+import type { Every } from '../../src/http/events/every.ts';
 import { openServices } from '../../src/http/open-services.ts';
 import { startServer } from '../../src/http/server.ts';
 import type { Services } from '../../src/http/services.ts';
@@ -28,18 +29,26 @@ export interface TestServer extends AsyncDisposable {
 
 export interface TestServerOptions {
   readonly settings?: Partial<HttpSettings>;
+  /** @defaultValue TEST_MODEL alone */
+  readonly models?: readonly string[];
+  /** One of another server, which also ends it. */
+  readonly redis?: TestRedis;
   readonly now?: () => number;
+  readonly every?: Every;
 }
 
 export async function startTestServer(options: TestServerOptions = {}): Promise<TestServer> {
-  const redis = await startRedis();
+  const redis = options.redis ?? (await startRedis());
+  const endRedis = async (): Promise<void> => {
+    if (options.redis === undefined) await redis[Symbol.asyncDispose]();
+  };
   const ending = new AbortController();
   await mkdir(join(redis.dataDir, 'inputs'));
   const uploadsDir = join(redis.dataDir, 'uploads');
   const inputRoot = await realpath(join(redis.dataDir, 'inputs'));
   const services = await openServices({
     address: redis.address,
-    models: [TEST_MODEL],
+    models: options.models ?? [TEST_MODEL],
     resultsDir: join(redis.dataDir, 'results'),
     uploadsDir,
     settings: {
@@ -53,10 +62,11 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
     logger: createLogger('silent', 'test'),
     closing: ending.signal,
     now: options.now,
+    every: options.every,
   });
   const server = await startServer(services).catch(async (error: unknown) => {
     await services.queues.close();
-    await redis[Symbol.asyncDispose]();
+    await endRedis();
     throw error;
   });
   const request = (path: string, init?: RequestInit): Promise<Response> =>
@@ -82,7 +92,7 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
     [Symbol.asyncDispose]: async () => {
       await close();
       await services.queues.close();
-      await redis[Symbol.asyncDispose]();
+      await endRedis();
     },
   };
 }

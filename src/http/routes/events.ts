@@ -1,0 +1,80 @@
+/** What happens, as it happens: server-sent events. */
+import { JobParams } from '../../core/api.ts';
+import { EventsHeaders, EventsQuery, ServiceEvent } from '../../core/events.ts';
+import { EventFilter } from '../events/event-filter.ts';
+import { EventReader, TenantReader } from '../events/event-reader.ts';
+import { followEvents } from '../events/follow-events.ts';
+import { followJob } from '../events/follow-job.ts';
+import { SseResponse } from '../events/sse-response.ts';
+import { logJob, requestContext } from '../request-context.ts';
+import { type RouteRequest, route, STREAMED } from '../route.ts';
+
+const STREAM = 'text/event-stream';
+
+type AnyRequest = Pick<
+  RouteRequest<unknown, unknown, unknown, unknown>,
+  'req' | 'res' | 'services' | 'signal'
+>;
+
+function openClient({ req, res, services, signal }: AnyRequest): SseResponse {
+  const { maxEventBytes } = services.settings;
+  const { logger } = requestContext(res);
+  return new SseResponse({ req, res, signal, maxBufferedBytes: maxEventBytes, logger });
+}
+
+const followAll = route({
+  method: 'get',
+  path: '/v1/events',
+  name: 'followEvents',
+  tag: 'events',
+  summary: 'The events of all queues, as they happen',
+  description:
+    'Server-sent events: `event` is the type, `data` an Event as JSON, `id` the place in all queues. With the last one as Last-Event-ID, a reader misses nothing and gets nothing twice; `stream.reset` tells of queues for which that is no longer possible. Segments are in the streams of their jobs only.',
+  scope: 'read',
+  query: EventsQuery,
+  headers: EventsHeaders,
+  responses: { 200: { description: 'Until the client goes.', type: STREAM, schema: ServiceEvent } },
+  handle: async (request): Promise<typeof STREAMED> => {
+    const { query, headers, services } = request;
+    const client = openClient(request);
+    const filter = new EventFilter(query);
+    const { tenant } = query;
+    const { tenants } = services;
+    const reader =
+      tenant === undefined
+        ? new EventReader(client, filter)
+        : new TenantReader({ client, filter, tenant, tenants });
+    const lastEventId = headers['last-event-id'];
+    await followEvents(services, { client, reader, lastEventId });
+    return STREAMED;
+  },
+});
+
+const followOne = route({
+  method: 'get',
+  path: '/v1/jobs/:id/events',
+  name: 'followJob',
+  tag: 'events',
+  summary: 'The events of one job, until it has ended',
+  description:
+    'Server-sent events. Begins with `job.snapshot`, unless Last-Event-ID says where to go on; of a job with `partials`, every segment comes as `job.segment`. Ends after `job.completed`, `job.failed` or `job.removed`; a client that comes back after that gets 204, which browsers take for an end.',
+  scope: 'read',
+  params: JobParams,
+  headers: EventsHeaders,
+  responses: {
+    200: { description: 'Until the job ends.', type: STREAM, schema: ServiceEvent },
+    204: { description: 'The end was told before.' },
+  },
+  errors: ['JOB_NOT_FOUND'],
+  handle: async (request) => {
+    const { params, headers, services, res } = request;
+    logJob(res, params.id);
+    const found = await services.queues.get(params.id);
+    const client = openClient(request);
+    const lastEventId = headers['last-event-id'];
+    const isFollowed = await followJob(services, found, { client, lastEventId });
+    return isFollowed ? STREAMED : { status: 204 };
+  },
+});
+
+export const eventRoutes = [followAll, followOne];
