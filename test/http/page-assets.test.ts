@@ -12,7 +12,7 @@ const FOLDER = new URL('../../src/http/pages/assets/', import.meta.url);
 const read = (name: string): string => readFileSync(new URL(name, FOLDER), 'utf8');
 
 test('every failure of an input, a model or a worker comes with a way out', () => {
-  const codes = [...read('failure.js').matchAll(/^ {2}([A-Z_]+): /gm)].map(([, code]) => code);
+  const codes = [...read('failure.js').matchAll(/^ {2}([A-Z_]+):/gm)].map(([, code]) => code);
   expect(codes.filter((code) => !ERROR_CODES.some((known) => known === code))).toEqual([]);
   const needed = ERROR_CODES.filter((code) => /^(?:INPUT|MODEL|BUSY|WORKER|FFMPEG)_/.test(code));
   expect(needed.filter((code) => !codes.includes(code))).toEqual([]);

@@ -1,6 +1,6 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Browser, Page } from 'playwright-core';
+import type { Browser, Locator, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { JobResource } from '../../src/core/api.ts';
 import { AudioQueue } from '../../src/queue/audio-queue.ts';
@@ -110,17 +110,17 @@ describe.skipIf(CHROMIUM === undefined)('the pages in a browser', { timeout: TIM
     await page.keyboard.press('Tab');
     expect(await page.locator(':focus').textContent()).toContain('Skip');
     await page.keyboard.press('Enter');
-    await page.keyboard.press('Tab');
+    await tabTo(page, page.getByLabel('Recording'));
     const [chooser] = await Promise.all([
       page.waitForEvent('filechooser'),
       page.keyboard.press('Enter'),
     ]);
     await chooser.setFiles(recording('keys.wav', 'by hand'));
-    for (const _ of ['model', 'language', 'submit']) await page.keyboard.press('Tab');
+    await tabTo(page, page.getByRole('button', { name: 'Transcribe', exact: true }));
     await page.keyboard.press('Enter');
     const segment = page.getByRole('button', { name: 'by hand' });
     await segment.waitFor();
-    await expectFocusWithin(page, segment);
+    await tabTo(page, segment);
     await page.keyboard.press('Enter');
     expect(complaints).toEqual([]);
   });
@@ -233,7 +233,7 @@ const PAUSE_ALL = `new Promise((resolve) => {
 const OVERFLOW = 'document.documentElement.scrollWidth - document.documentElement.clientWidth';
 
 /** Presses Tab until the element has the focus, for as long as a patient visitor would. */
-async function expectFocusWithin(page: Page, target: ReturnType<Page['getByRole']>): Promise<void> {
+async function tabTo(page: Page, target: Locator): Promise<void> {
   for (let presses = 0; presses < 30; presses++) {
     if ((await target.and(page.locator(':focus')).count()) === 1) return;
     await page.keyboard.press('Tab');

@@ -5,7 +5,8 @@ import { failureNotice } from './failure.js';
 import { count, duration, moment, speed, toneOf } from './format.js';
 import { hasEnded, watchJob } from './live.js';
 import { Player } from './player.js';
-import { openPage, showLost, showPulse } from './shell.js';
+import { showLost, showPulse } from './pulse.js';
+import { openPage } from './shell.js';
 import { downloads } from './transcript.js';
 
 const id = decodeURIComponent(location.pathname.split('/').at(-1));

@@ -3,7 +3,8 @@ import { call } from './api.js';
 import { badge, byId, el, empty, NONE, table, update } from './dom.js';
 import { ago, duration, toneOf } from './format.js';
 import { watchJobs } from './live.js';
-import { openPage, showLost, showPulse } from './shell.js';
+import { showLost, showPulse } from './pulse.js';
+import { openPage } from './shell.js';
 
 const LIMIT = 25;
 /** Cursors of the pages before this one. */

@@ -5,7 +5,8 @@ import { badge, byId, el, empty, facts, NONE, table, update } from './dom.js';
 import { reasonOf } from './failure.js';
 import { ago, bytes, count, duration, speed } from './format.js';
 import { watchFleet } from './live.js';
-import { openPage, showLost, showPulse } from './shell.js';
+import { showLost, showPulse } from './pulse.js';
+import { openPage } from './shell.js';
 
 /** Two minutes of samples. */
 const MOST_SAMPLES = 60;

@@ -16,15 +16,3 @@ export async function openPage() {
   }
   return session;
 }
-
-/** A line that tells whether what is shown is current. */
-export function showPulse(state, text) {
-  const pulse = byId('pulse');
-  if (pulse.dataset.state === state && pulse.textContent === text) return;
-  pulse.dataset.state = state;
-  pulse.textContent = text;
-}
-
-export function showLost(error) {
-  showPulse('lost', `Not current: ${error.message}`);
-}
