@@ -43,6 +43,7 @@ interface ServeOptions extends PlaceOptions, CapacityOptions {
   readonly maxUpload: number;
   readonly maxQueued: number;
   readonly uploadDays: number;
+  readonly queueActions?: true;
   readonly quiet?: true;
 }
 
@@ -89,6 +90,7 @@ export function addServeCommand(program: Command, context: CliContext): void {
         .argParser(parseCount(3_650))
         .default(uploadRetentionMs / DAY_MS),
     )
+    .option('--queue-actions', 'let the scope manage act on queues at /dashboard/queues')
     .option('--allow-origin <origin>', 'let pages of this origin call (repeatable)', collect, [])
     .option(
       '--allow-host <name>',
@@ -189,6 +191,7 @@ async function settingsOf(options: ServeOptions): Promise<HttpSettings> {
     uploadRetentionMs: options.uploadDays * DAY_MS,
     allowedOrigins: options.allowOrigin,
     allowedHosts: options.allowHost,
+    queuesReadOnly: options.queueActions !== true,
   };
 }
 

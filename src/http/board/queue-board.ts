@@ -9,6 +9,7 @@ import { BoardQueues } from '../../queue/board-queues.ts';
 import { authenticate } from '../auth/authenticate.ts';
 import { assertAllowed } from '../auth/caller.ts';
 import { loginAddress } from '../auth/page-visitor.ts';
+import { assetUrl } from '../pages/assets.ts';
 import { requestContext } from '../request-context.ts';
 import type { Services } from '../services.ts';
 import { adapterOf, BOARD_PATH, BoardServer, type BoardSources } from './board-adapter.ts';
@@ -70,7 +71,8 @@ class Board {
       serverAdapter: server,
       options: {
         uiConfig: {
-          boardTitle: 'Queues · Wavepool',
+          boardTitle: 'Wavepool queues',
+          boardLogo: { path: assetUrl('icon.svg'), width: 28, height: 28 },
           miscLinks: [{ text: 'Wavepool overview', url: '/dashboard' }],
           hideDocsLink: true,
           // Workers tell of themselves on our overview.

@@ -8,8 +8,8 @@ export function jobPage(): string {
     script: 'job.js',
     main: html`<p class="small"><a href="/dashboard/jobs">All jobs</a></p>
 <div class="head">
-<div class="row"><h1 id="name">Job</h1><span id="state"></span></div>
-<div class="row"><span class="pulse" id="pulse" role="status">Loading</span><span id="said" class="muted small" role="status"></span><span class="row" id="actions"></span></div>
+<div class="row"><h1 id="name">Job</h1><span id="state"></span><span id="said" class="muted small" role="status"></span></div>
+<div class="row"><span class="pulse" id="pulse" role="status">Loading</span><span class="row" id="actions"></span></div>
 </div>
 <progress id="progress" max="1" aria-label="Progress" hidden></progress>
 <div id="failure"></div>

@@ -96,6 +96,6 @@ export function facts(pairs) {
     { class: 'facts' },
     pairs
       .filter(([, value]) => value !== undefined)
-      .map(([term, value]) => [el('dt', {}, term), el('dd', {}, value)]),
+      .map(([term, value]) => el('div', {}, el('dt', {}, term), el('dd', {}, value))),
   );
 }
