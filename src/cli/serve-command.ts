@@ -132,9 +132,10 @@ async function serve(options: ServeOptions, context: CliContext): Promise<void> 
       closing: closing.signal,
     });
     await using queues = services.queues;
+    await using server = await startServer(services);
     if (options.withWorker) fleet = await startFleet(options, config, context, watch);
     await using workers = fleet;
-    await using server = await startServer(services);
+    await queues.openAll();
     keepUploadsSwept(services);
     printLine(context.stdout, server.url);
     if (!watch.signal.aborted) await once(watch.signal, 'abort');
@@ -146,27 +147,25 @@ async function serve(options: ServeOptions, context: CliContext): Promise<void> 
   }
 }
 
-function startFleet(
+async function startFleet(
   options: ServeOptions,
   config: Config,
   context: CliContext,
   { signal }: InterruptWatch,
 ): Promise<Fleet> {
-  return (async () => {
-    const store = openModels(config, context);
-    const pull = { quiet: options.quiet === true, signal };
-    const model = await pullModel(store, options.model, context, pull);
-    const detector = await pullModel(store, DETECTOR_MODEL, context, pull);
-    const capacity = capacityOf(options);
-    return Fleet.start({
-      config,
-      capacity,
-      model,
-      detector,
-      signal,
-      logLevel: logLevelOf(config, options),
-    });
-  })();
+  const store = openModels(config, context);
+  const pull = { quiet: options.quiet === true, signal };
+  const model = await pullModel(store, options.model, context, pull);
+  const detector = await pullModel(store, DETECTOR_MODEL, context, pull);
+  return Fleet.start({
+    config,
+    capacity: capacityOf(options),
+    model,
+    detector,
+    maxUrlBytes: options.maxUpload,
+    signal,
+    logLevel: logLevelOf(config, options),
+  });
 }
 
 /** Jobs for a model of the catalogue are taken before a worker for it was ever started. */

@@ -32,7 +32,7 @@ export function createApp(services: Services): Express {
   app.use((req) => {
     throw new WavepoolError('ROUTE_NOT_FOUND', `${req.method} ${req.path}`);
   });
-  app.use(problemHandler);
+  app.use(problemHandler(services));
   return app;
 }
 

@@ -2,7 +2,9 @@
 
 import type { Logger } from '../core/logger.ts';
 import { ApiKeys } from '../queue/api-keys.ts';
+import type { AudioQueue } from '../queue/audio-queue.ts';
 import { JobTenants } from '../queue/job-tenants.ts';
+import { readOverview } from '../queue/overview.ts';
 import { QueueRegistry, type QueueRegistryOptions } from '../queue/queue-registry.ts';
 import { SegmentFeed } from '../queue/segment-feed.ts';
 import { Sessions } from '../queue/sessions.ts';
@@ -10,8 +12,9 @@ import { LocalResultStore } from '../storage/local-result-store.ts';
 import { UploadStore } from '../storage/uploads.ts';
 import { EventHub } from './events/event-hub.ts';
 import { type Every, everyInterval } from './events/every.ts';
+import { createMetrics } from './metrics.ts';
 import { QueueLimit } from './queue-limit.ts';
-import type { MetricsSource, Services } from './services.ts';
+import type { Services } from './services.ts';
 import { type HttpSettings, SESSION_LIFE_MS } from './settings.ts';
 
 export interface OpenServicesOptions extends Pick<QueueRegistryOptions, 'address' | 'models'> {
@@ -21,7 +24,6 @@ export interface OpenServicesOptions extends Pick<QueueRegistryOptions, 'address
   readonly version: string;
   readonly logger: Logger;
   readonly closing: AbortSignal;
-  readonly metrics?: MetricsSource | undefined;
   /** Milliseconds since 1970. @defaultValue Date.now */
   readonly now?: (() => number) | undefined;
   /** @defaultValue timers */
@@ -33,11 +35,13 @@ export interface OpenServicesOptions extends Pick<QueueRegistryOptions, 'address
  * @throws {WavepoolError} REDIS_UNAVAILABLE
  */
 export async function openServices(options: OpenServicesOptions): Promise<Services> {
-  const { address, models, settings, version, logger, closing, metrics } = options;
+  const { address, models, settings, version, logger, closing } = options;
   const { now = Date.now, every = everyInterval } = options;
   const results = await LocalResultStore.open(options.resultsDir, now);
   const uploads = await UploadStore.open(options.uploadsDir, now);
-  const queues = await QueueRegistry.open({ address, models, now });
+  const metrics = createMetrics({ overview: () => readOverview(queues.connection, 0), now });
+  const onOpen = (queue: AudioQueue): void => metrics.observe(queue);
+  const queues = await QueueRegistry.open({ address, models, now, onOpen });
   const keys = new ApiKeys(queues.connection, now);
   const sessions = new Sessions(queues.connection, SESSION_LIFE_MS);
   const segments = new SegmentFeed(address);

@@ -9,14 +9,9 @@ import type { ResultStore } from '../storage/result-store.ts';
 import type { UploadStore } from '../storage/uploads.ts';
 import type { EventHub } from './events/event-hub.ts';
 import type { Every } from './events/every.ts';
+import type { Metrics } from './metrics.ts';
 import type { QueueLimit } from './queue-limit.ts';
 import type { HttpSettings } from './settings.ts';
-
-/** What Prometheus reads. */
-export interface MetricsSource {
-  readonly contentType: string;
-  collect(): Promise<string>;
-}
 
 export interface Services {
   readonly queues: QueueRegistry;
@@ -33,8 +28,7 @@ export interface Services {
   readonly every: Every;
   /** Asked before jobs are added. */
   readonly limit: QueueLimit;
-  /** Without it, /metrics is not there. */
-  readonly metrics: MetricsSource | undefined;
+  readonly metrics: Metrics;
   readonly settings: HttpSettings;
   /** Of the package. */
   readonly version: string;

@@ -169,8 +169,9 @@ export class AudioQueue {
   /** Undefined when the queue does not know the job, or no longer. */
   async get(id: JobId): Promise<JobView | undefined> {
     return this.#guard(async () => {
-      const job = await this.#queue.getJob(parseJobId(id));
-      return job === undefined ? undefined : viewOf(job, id);
+      const read = () => this.#queue.getJob(parseJobId(id));
+      const job = await read();
+      return job === undefined ? undefined : viewOf(job, id, read);
     });
   }
 

@@ -187,6 +187,15 @@ test('models and workers are what workers publish and queues hold', async () => 
   expect(data.find(({ id }) => id === TEST_MODEL)).toMatchObject({ workers: 0, state: 'unserved' });
 });
 
+test('metrics tell what waits and what was refused', async () => {
+  await server.request('/v1/nothing');
+  const response = await server.request('/metrics');
+  expect(response.headers.get('content-type')).toContain('text/plain');
+  const metrics = await response.text();
+  expect(metrics).toMatch(/^wavepool_queue_jobs\{.*state="waiting".*\} [1-9]/m);
+  expect(metrics).toMatch(/^wavepool_refusals_total\{code="ROUTE_NOT_FOUND"\} [1-9]/m);
+});
+
 test('the process is healthy, and ready while Redis answers', async () => {
   await using own = await startTestServer();
   expect((await own.request('/healthz')).status).toBe(200);
