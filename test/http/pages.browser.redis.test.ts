@@ -1,12 +1,16 @@
+import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Browser, Locator, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { JobResource } from '../../src/core/api.ts';
+import { WavepoolError } from '../../src/core/errors.ts';
 import { AudioQueue } from '../../src/queue/audio-queue.ts';
+import { SegmentWriter } from '../../src/queue/segment-stream.ts';
 import { CHROMIUM, launchBrowser, openPage } from '../support/browser.ts';
 import { startTestServer, TEST_MODEL, type TestServer } from '../support/http.ts';
 import { startTranscriber } from '../support/transcriber.ts';
+import { startWorker } from '../support/worker.ts';
 
 const TIMEOUT_MS = 60_000;
 const HOSTILE = '<img src=x onerror="alert(1)">';
@@ -92,6 +96,30 @@ describe.skipIf(CHROMIUM === undefined)('the pages in a browser', { timeout: TIM
     expect(complaints).toEqual([]);
   });
 
+  test('segments are shown as they are recognized, before the job has ended', async () => {
+    const model = 'arriving';
+    const { address } = server.redis;
+    const release = new AbortController();
+    await using queue = await AudioQueue.open({ address, model });
+    const connection = await server.redis.connection();
+    await using _worker = startWorker(address, model, async ({ id }) => {
+      const segments = new SegmentWriter(connection, queue.name, String(id));
+      segments.append({ index: 0, start: 0, end: 1, text: 'so far' });
+      await segments.flushed();
+      await once(release.signal, 'abort');
+      throw new WavepoolError('JOB_TIMEOUT', 'as told');
+    });
+    const id = await queue.add({ input: { kind: 'path', path: '/audio/a.wav' }, partials: true });
+    await using opened = await openPage(browser, server.url);
+    const { page, complaints } = opened;
+    await page.goto(`/dashboard/jobs/${id}`);
+    await page.getByText('so far').waitFor();
+    await page.getByText('running', { exact: true }).waitFor();
+    release.abort();
+    await page.getByRole('alert').getByText('JOB_TIMEOUT').waitFor();
+    expect(complaints).toEqual([]);
+  });
+
   test('a running job is cancelled from the page that sent it', async () => {
     await using opened = await openPage(browser, server.url);
     const { page, complaints } = opened;
@@ -110,12 +138,11 @@ describe.skipIf(CHROMIUM === undefined)('the pages in a browser', { timeout: TIM
     await page.keyboard.press('Tab');
     expect(await page.locator(':focus').textContent()).toContain('Skip');
     await page.keyboard.press('Enter');
+    // The browser is told to expect it well before the key is pressed.
+    const chooser = page.waitForEvent('filechooser');
     await tabTo(page, page.getByLabel('Recording'));
-    const [chooser] = await Promise.all([
-      page.waitForEvent('filechooser'),
-      page.keyboard.press('Enter'),
-    ]);
-    await chooser.setFiles(recording('keys.wav', 'by hand'));
+    await page.keyboard.press('Enter');
+    await (await chooser).setFiles(recording('keys.wav', 'by hand'));
     await tabTo(page, page.getByRole('button', { name: 'Transcribe', exact: true }));
     await page.keyboard.press('Enter');
     const segment = page.getByRole('button', { name: 'by hand' });
