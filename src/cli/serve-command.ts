@@ -38,6 +38,7 @@ interface ServeOptions extends PlaceOptions, CapacityOptions {
   readonly withWorker?: true;
   readonly model: string;
   readonly inputRoot: string[];
+  readonly modelAlias: Readonly<Record<string, string>>;
   readonly allowOrigin: string[];
   readonly allowHost: string[];
   readonly maxUpload: number;
@@ -91,6 +92,14 @@ export function addServeCommand(program: Command, context: CliContext): void {
         .default(uploadRetentionMs / DAY_MS),
     )
     .option('--queue-actions', 'let the scope manage act on queues at /dashboard/queues')
+    .addOption(
+      new Option(
+        '--model-alias <name=id>',
+        'another name of a model, for clients that insist on theirs (repeatable)',
+      )
+        .argParser(collectAlias)
+        .default({}, 'none'),
+    )
     .option('--allow-origin <origin>', 'let pages of this origin call (repeatable)', collect, [])
     .option(
       '--allow-host <name>',
@@ -188,6 +197,7 @@ async function settingsOf(options: ServeOptions): Promise<HttpSettings> {
     maxUploadBytes: options.maxUpload,
     maxQueued: options.maxQueued,
     uploadRetentionMs: options.uploadDays * DAY_MS,
+    modelAliases: options.modelAlias,
     allowedOrigins: options.allowOrigin,
     allowedHosts: options.allowHost,
     queuesReadOnly: options.queueActions !== true,
@@ -205,6 +215,15 @@ const DAY_MS = 86_400_000;
 
 function collect(value: string, before: readonly string[]): string[] {
   return [...before, value];
+}
+
+function collectAlias(
+  text: string,
+  before: Readonly<Record<string, string>>,
+): Record<string, string> {
+  const [name = '', id = '', ...more] = text.split('=');
+  if (name !== '' && id !== '' && more.length === 0) return { ...before, [name]: id };
+  throw new InvalidArgumentError('Use NAME=MODEL, such as whisper-1=moonshine-tiny.');
 }
 
 function parsePort(text: string): number {

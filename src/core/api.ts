@@ -241,6 +241,9 @@ export const ModelResource = z
   .register(apiSchemas, { id: 'Model' });
 export type ModelResource = z.infer<typeof ModelResource>;
 
+/** Not a ModelId: what could be no model's is not there either. */
+export const ModelParams = z.strictObject({ id: z.string().min(1).max(128) });
+
 export const ModelList = z
   .strictObject({ object: z.literal('list'), data: z.array(ModelResource) })
   .register(apiSchemas, { id: 'ModelList' });

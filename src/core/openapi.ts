@@ -43,6 +43,8 @@ export interface RouteDoc {
    */
   readonly consumes?: readonly string[];
   readonly responses: Readonly<Record<number, ResponseDoc>>;
+  /** Its problems carry OpenAI's `error`, too. */
+  readonly isOpenAi?: boolean;
   /** Besides those that every route may answer with. */
   readonly errors?: readonly ErrorCode[];
 }

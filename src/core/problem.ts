@@ -11,6 +11,18 @@ export const FieldError = z.strictObject({
 });
 export type FieldError = z.infer<typeof FieldError>;
 
+/** What OpenAI's clients look for in an answer that is an error. */
+export const OpenAiError = z
+  .strictObject({
+    message: z.string(),
+    type: z.string(),
+    /** The field of the request that is wrong. */
+    param: z.string().nullable(),
+    code: z.enum(ERROR_CODES),
+  })
+  .register(apiSchemas, { id: 'OpenAiError' });
+export type OpenAiError = z.infer<typeof OpenAiError>;
+
 /** RFC 9457, with the error table's facts beside the standard members. */
 export const ProblemDetails = z
   .strictObject({
@@ -22,6 +34,7 @@ export const ProblemDetails = z
     code: z.enum(ERROR_CODES),
     retryable: z.boolean(),
     errors: z.array(FieldError).optional(),
+    error: OpenAiError.optional().meta({ description: "on routes that OpenAI's clients use" }),
   })
   .register(apiSchemas, { id: 'Problem' });
 export type ProblemDetails = z.infer<typeof ProblemDetails>;
@@ -54,6 +67,13 @@ export function parseRequestPart<Part extends z.ZodType>(
     message: issue.message,
   }));
   throw new InvalidRequestError(what, fields, { cause: parsed.error });
+}
+
+export function openAiErrorOf(error: WavepoolError): OpenAiError {
+  const { message, type, code } = error;
+  const field = error instanceof InvalidRequestError ? error.fields[0]?.path : undefined;
+  const param = code === 'MODEL_UNKNOWN' ? 'model' : (field ?? null);
+  return { message, type, param, code };
 }
 
 export function problemOf(error: WavepoolError, requestId: string): ProblemDetails {

@@ -2,7 +2,7 @@
 
 import type { ErrorRequestHandler, Response } from 'express';
 import { WavepoolError } from '../core/errors.ts';
-import { type ProblemDetails, problemOf } from '../core/problem.ts';
+import { openAiErrorOf, type ProblemDetails, problemOf } from '../core/problem.ts';
 import { requestContext } from './request-context.ts';
 import type { Services } from './services.ts';
 
@@ -21,7 +21,7 @@ export function problemHandler({ metrics }: Services): ErrorRequestHandler {
 }
 
 function tell(error: WavepoolError, thrown: unknown, res: Response): void {
-  const { requestId, logger } = requestContext(res);
+  const { requestId, logger, isOpenAi } = requestContext(res);
   if (error.code === 'INTERNAL') logger.error({ err: thrown }, 'request failed unexpectedly');
   else logger.debug({ code: error.code }, error.message);
   if (res.headersSent) {
@@ -29,7 +29,10 @@ function tell(error: WavepoolError, thrown: unknown, res: Response): void {
     res.destroy();
     return;
   }
-  sendProblem(res, problemOf(error, requestId));
+  const problem = problemOf(error, requestId);
+  // Their clients would else repeat any request that fails with 409 or 5xx.
+  if (isOpenAi) res.set('X-Should-Retry', String(error.retryable));
+  sendProblem(res, isOpenAi ? { ...problem, error: openAiErrorOf(error) } : problem);
 }
 
 export function sendProblem(res: Response, problem: ProblemDetails): void {

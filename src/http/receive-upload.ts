@@ -10,6 +10,8 @@ export interface ReceiveOptions {
   readonly services: Services;
   /** Ends the upload; nothing stays. */
   readonly signal: AbortSignal;
+  /** See `WriteUploadOptions`. */
+  readonly isPrivate?: boolean | undefined;
   /** Instead of what the form calls the file. */
   readonly name?: string | undefined;
 }
@@ -28,10 +30,10 @@ export async function receiveUpload(
   req: Request,
   options: ReceiveOptions,
 ): Promise<ReceivedUpload> {
-  const { services, signal, name } = options;
+  const { services, signal, isPrivate, name } = options;
   const maxBytes = services.settings.maxUploadBytes;
   const store = (bytes: AsyncIterable<Uint8Array>): Promise<StoredUpload> =>
-    services.uploads.write(bytes, { maxBytes, signal });
+    services.uploads.write(bytes, { maxBytes, isPrivate, signal });
   try {
     if (Number(req.get('content-length') ?? 0) > maxBytes + FORM_ALLOWANCE) {
       throw new WavepoolError('INPUT_TOO_LARGE', `more than ${maxBytes} bytes`);

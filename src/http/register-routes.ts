@@ -25,6 +25,7 @@ export function registerRoutes(app: Express, routes: readonly Route[], services:
 /** Before the body is read: a stranger sends nothing that is kept. */
 function authorize(route: Route, services: Services): RequestHandler {
   return async (req, res, next) => {
+    requestContext(res).isOpenAi = route.isOpenAi === true;
     const caller = route.scope === 'public' ? NOBODY : await authenticate(req, services);
     assertAllowed(caller, route.scope);
     requestContext(res).caller = caller;

@@ -11,6 +11,8 @@ export interface RequestContext {
   logger: Logger;
   /** Known once the route has let the request in. */
   caller: Caller;
+  /** Whether what goes wrong is told in OpenAI's way, too. */
+  isOpenAi: boolean;
   /** Aborts when the client has gone before the end of the response, or the server's deadline for its end has passed. */
   readonly signal: AbortSignal;
 }
@@ -43,6 +45,7 @@ export function openRequest({ logger, now }: Services): RequestHandler {
       requestId,
       logger: logger.child({ requestId }),
       caller: NOBODY,
+      isOpenAi: false,
       signal: gone.signal,
     });
     res.set('X-Request-Id', requestId);

@@ -5,6 +5,7 @@ import { eventRoutes } from './routes/events.ts';
 import { fleetRoutes } from './routes/fleet.ts';
 import { healthRoutes } from './routes/health.ts';
 import { jobRoutes } from './routes/jobs.ts';
+import { openAiRoutes } from './routes/openai.ts';
 import { sessionRoutes } from './routes/session.ts';
 import { uploadRoutes } from './routes/uploads.ts';
 
@@ -13,6 +14,7 @@ const WORK: readonly Route[] = [
   ...uploadRoutes,
   ...eventRoutes,
   ...fleetRoutes,
+  ...openAiRoutes,
   ...sessionRoutes,
   ...healthRoutes,
 ];

@@ -1,18 +1,15 @@
-import { randomUUID } from 'node:crypto';
-import { type JobsOptions, Queue } from 'bullmq';
+import { Queue } from 'bullmq';
 import type { Redis } from 'ioredis';
 import { failureToError, WavepoolError } from '../core/errors.ts';
 import type { StreamId } from '../core/event-position.ts';
 import type { HeldJob } from '../core/ipc.ts';
 import {
-  type JobData,
   type JobId,
   type JobOutcome,
   type ModelId,
   type NewJob,
   parseJobData,
   parseJobId,
-  parseNewJob,
 } from '../core/job.ts';
 import { announceCancel, clearCancelMark, markCancelled } from './cancellation.ts';
 import {
@@ -29,16 +26,8 @@ import { type EventListener, type JobEventMap, JobEvents, type JobListener } fro
 import { type JobListOptions, listJobs } from './job-list.ts';
 import { type JobView, viewOf } from './job-view.ts';
 import { rememberModel } from './known-models.ts';
+import { type PreparedJob, prepareJob } from './prepared-job.ts';
 import { bullKey, QUEUE_PREFIX, queueNameOf } from './queue-names.ts';
-
-/** How long finished jobs can be asked for and keep their id taken; results live on in the result store. */
-export const RETENTION = {
-  completed: { age: 7 * 86_400, count: 100_000 },
-  failed: { age: 30 * 86_400, count: 100_000 },
-} as const;
-
-/** Between attempts: 2 s, 4 s, 8 s … each shortened at random by up to half. */
-const BACKOFF = { type: 'exponential', delay: 2_000, jitter: 0.5 } as const;
 
 const CHUNK = 500;
 const ADD_ATTEMPTS = 5;
@@ -73,8 +62,6 @@ export interface JobCounts {
   readonly completed: number;
   readonly failed: number;
 }
-
-type PreparedJob = { name: string; data: JobData; opts: JobsOptions & { jobId: JobId } };
 
 /** The jobs of one model: adds, reads, watches, cancels and retries them. Loads no native code. */
 export class AudioQueue {
@@ -352,24 +339,7 @@ export class AudioQueue {
   }
 
   #prepare(job: NewJob): PreparedJob {
-    const { id = randomUUID(), priority, delayMs, attempts, ...rest } = parseNewJob(job);
-    const submittedAt = (this.#options.now ?? Date.now)();
-    const data = parseJobData({ ...rest, model: this.model, submittedAt });
-    return {
-      name: data.task,
-      data,
-      opts: {
-        jobId: id,
-        priority,
-        delay: delayMs,
-        attempts,
-        backoff: BACKOFF,
-        timestamp: submittedAt,
-        removeOnComplete: RETENTION.completed,
-        removeOnFail: RETENTION.failed,
-        stackTraceLimit: 1,
-      },
-    };
+    return prepareJob(job, this.model, (this.#options.now ?? Date.now)());
   }
 
   /** BullMQ adds a bulk as a pipeline: after an error some jobs may be there and others not. */

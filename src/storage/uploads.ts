@@ -15,6 +15,8 @@ export interface StoredUpload {
 
 export interface WriteUploadOptions {
   readonly maxBytes: number;
+  /** Stored by itself, though the same bytes may be there: it can be removed without asking who else uses it. */
+  readonly isPrivate?: boolean | undefined;
   /** Ends the write; nothing stays. */
   readonly signal?: AbortSignal | undefined;
 }
@@ -162,9 +164,10 @@ export class UploadStore {
 async function copy(
   source: AsyncIterable<Uint8Array>,
   path: string,
-  { maxBytes, signal }: WriteUploadOptions,
+  { maxBytes, isPrivate = false, signal }: WriteUploadOptions,
 ): Promise<{ id: UploadId; bytes: number }> {
   const hash = createHash('sha256');
+  if (isPrivate) hash.update(randomBytes(32));
   let bytes = 0;
   const file = await open(path, 'wx', 0o600);
   try {

@@ -13,7 +13,9 @@ test('a key is made, shown once, listed without its secret and revoked', async (
   expect(JSON.parse(listed.stdout)).toMatchObject([{ id, name: 'ci', scopes }]);
   expect(listed.stdout).not.toContain(key.split('_')[2]);
   expect((await keys('list')).stdout).toContain('read,manage');
-  expect((await keys('revoke', id)).code).toBe(0);
+  const revoked = await keys('revoke', id);
+  expect(revoked.code).toBe(0);
+  expect(revoked.stderr).toContain('no key is left');
   expect((await keys('revoke', id)).code).toBe(2);
   expect(JSON.parse((await keys('list', '--json')).stdout)).toEqual([]);
 });

@@ -37,6 +37,7 @@ test.each([
   [['--host', '0.0.0.0'], 3, 'keys create'],
   [['--input-root', '/no/such/folder'], 2, 'input-root'],
   [['--port', '70000'], 2, 'port'],
+  [['--model-alias', 'whisper-1'], 2, 'model-alias'],
   [['--max-upload', 'big'], 2, 'max-upload'],
 ])('serve %j ends with exit code %d', async (argv, code, hint) => {
   const end = await runCli(['serve', ...argv]);

@@ -28,5 +28,7 @@ test('the examples of docs/api.md run as they stand', { timeout: 60_000 }, async
   );
   expect(stdout).toContain('--> ');
   expect(stdout).toContain('"purged":true');
+  expect(stdout).toContain('event: job.completed');
+  expect(stdout).toContain('transcript.text.done');
   expect(stdout).toContain('JOB_NOT_FOUND');
 });

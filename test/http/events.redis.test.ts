@@ -54,7 +54,7 @@ function numberOf({ data }: SseEvent): unknown {
 }
 
 test('a reader is told what happens to jobs, typed as declared', async () => {
-  await using reader = await follow('?types=job.*');
+  using reader = await follow('?types=job.*');
   const queue = await queueOf(TEST_MODEL);
   const id = await queue.add({ input: INPUT });
   await queue.cancel(id);
@@ -75,7 +75,7 @@ test('a reader of many queues that comes back gets each event exactly once', asy
   for (let number = 40; number < 60; number += 1) {
     await tell(MODELS[number % 2] ?? '', 'model.note', { number });
   }
-  await using second = await follow('', first.lastId);
+  using second = await follow('', first.lastId);
   while (![58, 59].every((number) => seen.some(isNote(number)))) {
     seen.push(...(await second.until(() => true)));
   }
@@ -101,10 +101,10 @@ test('a reader that was away for more than memory holds gets the rest from Redis
       ...['data', JSON.stringify({ number })],
     );
   }
-  await using live = await follow('?types=batch.note');
+  using live = await follow('?types=batch.note');
   await pipeline.exec();
   await live.until(isNote(6_000));
-  await using second = await follow('?types=batch.note', first.lastId);
+  using second = await follow('?types=batch.note', first.lastId);
   const events = await second.until(isNote(6_000));
   expect(events.map(numberOf)).toEqual(Array.from({ length: 6_000 }, (_, i) => i + 1));
   // And is with the others from there.
@@ -120,13 +120,13 @@ test('a reader that was away for longer than events are kept is told so', async 
   const connection = await server.redis.connection();
   await tell('second-model', 'model.note', { number: 1 });
   await connection.xtrim(bullKey('second-model', 'events'), 'MAXLEN', 0);
-  await using live = await follow();
+  using live = await follow();
   for (const model of MODELS) await tell(model, 'model.note', { number: 2 });
   await live.until(isNote(2));
   await live.until(isNote(2));
   // Memory of another server does not have them.
   await using other = await startOther();
-  await using second = await readSse(`${other.url}/v1/events`, first.lastId);
+  using second = await readSse(`${other.url}/v1/events`, first.lastId);
   const [reset] = await second.until(({ type }) => type === 'stream.reset');
   expect(reset?.data).toEqual({ type: 'stream.reset', models: ['second-model'] });
 });
@@ -137,7 +137,7 @@ function startOther(settings: Partial<HttpSettings> = {}): Promise<TestServer> {
 }
 
 test('an id that is none resets the reader', async () => {
-  await using reader = await follow('', 'what?');
+  using reader = await follow('', 'what?');
   expect(await reader.next()).toMatchObject({
     type: 'stream.reset',
     data: { models: MODELS.toSorted() },
@@ -145,7 +145,7 @@ test('an id that is none resets the reader', async () => {
 });
 
 test('the queue of a new model is found with everything that it told', async () => {
-  await using reader = await follow('?types=job.*');
+  using reader = await follow('?types=job.*');
   const connection = await server.redis.connection();
   await using queue = await AudioQueue.open({ address: server.redis.address, model: 'new-model' });
   const id = await queue.add({ input: INPUT });
@@ -158,8 +158,8 @@ test('the queue of a new model is found with everything that it told', async () 
 });
 
 test('filters by model, type and tenant let through what they say', async () => {
-  await using byModel = await follow('?model=second-model&types=job.waiting');
-  await using byTenant = await follow('?tenant=acme&types=job.waiting,batch.*');
+  using byModel = await follow('?model=second-model&types=job.waiting');
+  using byTenant = await follow('?tenant=acme&types=job.waiting,batch.*');
   const [first, second] = [await queueOf(TEST_MODEL), await queueOf('second-model')];
   await first.add({ input: INPUT, tenant: 'other' });
   const ours = await first.add({ input: INPUT, tenant: 'acme' });
@@ -176,10 +176,10 @@ test('filters by model, type and tenant let through what they say', async () => 
 });
 
 test('heartbeats come when nothing happens, and move the reader on', async () => {
-  await using reader = await follow('?types=job.completed');
+  using reader = await follow('?types=job.completed');
   await heartbeat(reader);
   const before = reader.lastId;
-  await using other = await follow('?types=batch.note');
+  using other = await follow('?types=batch.note');
   await tell(TEST_MODEL, 'batch.note', { number: 7 });
   await other.until(isNote(7));
   await heartbeat(reader);
@@ -229,7 +229,7 @@ test(
     slow.write('GET /v1/events?types=batch.note HTTP/1.1\r\nHost: localhost\r\n\r\n');
     const head = await once(slow, 'data');
     slow.pause();
-    await using live = await readSse(`${other.url}/v1/events?types=batch.note`);
+    using live = await readSse(`${other.url}/v1/events?types=batch.note`);
     expect(other.services.events.readers).toBe(2);
     const text = 'x'.repeat(50_000);
     const count = 400;
@@ -251,7 +251,7 @@ test(
     ];
     const [, lastId, lastNumber] = ids.at(-1) ?? [];
     expect(Number(lastNumber)).toBeLessThan(count - 1);
-    await using back = await follow('?types=batch.note', lastId);
+    using back = await follow('?types=batch.note', lastId);
     const rest = await back.until(isNote(count - 1));
     expect(rest.map(numberOf).at(0)).toBe(Number(lastNumber) + 1);
     expect(rest).toHaveLength(count - 1 - Number(lastNumber));
@@ -259,9 +259,15 @@ test(
   LONG,
 );
 
+test('HEAD tells of a stream without beginning one', async () => {
+  const response = await server.request('/v1/events', { method: 'HEAD' });
+  expect(response.headers.get('content-type')).toContain('text/event-stream');
+  expect(await response.text()).toBe('');
+});
+
 test('streams end when the server does', async () => {
   await using other = await startOther();
-  await using reader = await readSse(`${other.url}/v1/events`);
+  using reader = await readSse(`${other.url}/v1/events`);
   const rest = reader.rest();
   await other.close();
   expect(await rest).toEqual([]);

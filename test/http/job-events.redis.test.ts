@@ -30,7 +30,7 @@ function segment(index: number) {
 test('the stream of a job begins with a snapshot, tells its segments, and ends with the job', async () => {
   const connection = await server.redis.connection();
   const id = await queue.add({ input: INPUT, partials: true });
-  await using reader = await follow(id);
+  using reader = await follow(id);
   expect(await reader.next()).toMatchObject({
     type: 'job.snapshot',
     data: { job: { id, state: 'waiting' } },
@@ -66,7 +66,7 @@ test('a reader of a job that comes back misses no segment and gets none twice', 
   );
   first.close();
   for (let index = 4; index < 6; index += 1) writer.append(segment(index));
-  await using second = await follow(id, first.lastId);
+  using second = await follow(id, first.lastId);
   await writer.flushed();
   await job.moveToCompleted(outcomeOf('key'), token, false);
   const rest = await second.rest();
@@ -88,21 +88,21 @@ function isSegment(data: Record<string, unknown>, index: number): boolean {
 test('a job that has ended is told in short, and whoever knows its end gets nothing more', async () => {
   const id = await queue.add({ input: INPUT });
   await queue.cancel(id);
-  await using first = await follow(id);
+  using first = await follow(id);
   const events = await first.rest();
   expect(types(events)).toEqual(['job.snapshot', 'job.failed']);
   expect(events.at(-1)?.data).toMatchObject({ failure: { code: 'CANCELLED', type: 'cancelled' } });
-  await using again = await follow(id, first.lastId);
+  using again = await follow(id, first.lastId);
   expect(again.response.status).toBe(204);
 });
 
 test('a reader who knows an end is told of what a retry makes of the job', async () => {
   const id = await queue.add({ input: INPUT });
   await queue.cancel(id);
-  await using first = await follow(id);
+  using first = await follow(id);
   await first.rest();
   await queue.retry(id);
-  await using second = await follow(id, first.lastId);
+  using second = await follow(id, first.lastId);
   await using _ = startWorker(server.redis.address, TEST_MODEL, () => undefined);
   expect(types(await second.rest())).toEqual(['job.waiting', 'job.running', 'job.completed']);
 });
@@ -114,7 +114,7 @@ test('an end before a retry does not end the stream of a reader who was away', a
   first.close();
   await queue.cancel(id);
   await queue.retry(id);
-  await using second = await follow(id, first.lastId);
+  using second = await follow(id, first.lastId);
   const told = await second.until(({ type }) => type === 'job.waiting');
   expect(types(told)).toContain('job.failed');
   await queue.cancel(id);
@@ -129,7 +129,7 @@ test('a reader that was away for longer than events are kept gets the state of t
   const connection = await server.redis.connection();
   await queue.cancel(id);
   await connection.xtrim(bullKey(TEST_MODEL, 'events'), 'MAXLEN', 0);
-  await using second = await follow(id, first.lastId);
+  using second = await follow(id, first.lastId);
   expect(await second.rest()).toMatchObject([
     { type: 'job.snapshot', data: { job: { state: 'cancelled' } } },
     { type: 'job.failed' },
@@ -138,7 +138,7 @@ test('a reader that was away for longer than events are kept gets the state of t
 
 test('a removed job ends its stream, and is not found after that', async () => {
   const id = await queue.add({ input: INPUT });
-  await using reader = await follow(id);
+  using reader = await follow(id);
   await reader.next();
   await queue.remove(id);
   expect(types(await reader.rest())).toEqual(['job.removed']);

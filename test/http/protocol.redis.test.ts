@@ -111,6 +111,15 @@ test('the query of a URL, which may hold a secret, is not shown', async () => {
   await queue.close();
 });
 
+test.each([
+  ['abc-1', true],
+  ['a b\tc', false],
+])('the id %j of a caller is taken over when it is harmless: %s', async (id, taken) => {
+  const response = await server.request('/v1/nothing', { headers: { 'x-request-id': id } });
+  expect(response.headers.get('x-request-id') === id).toBe(taken);
+  await problem(response);
+});
+
 describe('other origins', () => {
   test('are allowed only when a setting names them', async () => {
     const ask = (origin: string) =>

@@ -24,7 +24,7 @@ test('a job that ends between the reading of its data and of its state is shown 
     await expect(queue.waitFor('bad')).rejects.toThrow();
   }
   const views = await Promise.all(
-    early.map((job) => job && viewOf(job, String(job.id), () => bull.getJob(String(job.id)))),
+    early.map(async (job) => job && viewOf(job, String(job.id), () => bull.getJob(String(job.id)))),
   );
   expect(views).toMatchObject([
     { state: 'completed', outcome: { resultKey: 'result-of-good' } },

@@ -43,7 +43,7 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
     if (options.redis === undefined) await redis[Symbol.asyncDispose]();
   };
   const ending = new AbortController();
-  await mkdir(join(redis.dataDir, 'inputs'));
+  await mkdir(join(redis.dataDir, 'inputs'), { recursive: true });
   const uploadsDir = join(redis.dataDir, 'uploads');
   const inputRoot = await realpath(join(redis.dataDir, 'inputs'));
   const services = await openServices({

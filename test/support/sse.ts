@@ -7,7 +7,7 @@ export interface SseEvent {
   readonly data: Record<string, unknown>;
 }
 
-export interface SseReader extends AsyncDisposable {
+export interface SseReader extends Disposable {
   readonly response: Response;
   /** The last id that was sent, be it without an event. */
   readonly lastId: string;
@@ -84,7 +84,7 @@ export async function readSse(url: string, lastEventId?: string): Promise<SseRea
       return events;
     },
     close,
-    [Symbol.asyncDispose]: async () => close(),
+    [Symbol.dispose]: close,
   };
 }
 

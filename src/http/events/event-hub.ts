@@ -18,6 +18,7 @@ import type { QueueRegistry } from '../../queue/queue-registry.ts';
 import { EventBatch, type IdentifiedEvent } from './event-batch.ts';
 import type { Every } from './every.ts';
 import { FeedEvent } from './feed-event.ts';
+import { HEARTBEAT_MS } from './sse-response.ts';
 
 /** Whoever is told of all events. What it throws is a bug. */
 export interface LiveReader {
@@ -54,7 +55,6 @@ export interface EventHubOptions {
 /** Events in memory. */
 const KEPT = 4_096;
 const HISTORY_PAGE = 1_000;
-const HEARTBEAT_MS = 15_000;
 /** How soon the queue of a model that nobody knew is found. */
 const DISCOVERY_MS = 5_000;
 

@@ -74,8 +74,9 @@ export class TenantReader implements LiveReader {
     });
   }
 
+  /** After what still waits: its id says that nothing does. */
   beat(id: string): void {
-    this.#enqueue(async () => this.#options.client.write(`: heartbeat\nid: ${id}\n\n`));
+    this.#enqueue(() => this.#options.client.write(`: heartbeat\nid: ${id}\n\n`));
   }
 
   wantsModel(model: string): boolean {
@@ -91,7 +92,7 @@ export class TenantReader implements LiveReader {
     await this.#options.client.drained();
   }
 
-  #enqueue(task: () => Promise<void>): void {
+  #enqueue(task: () => Promise<void> | void): void {
     // Whoever cannot be served comes back.
     this.#last = this.#last.then(task).catch(() => this.#options.client.cutOff());
   }

@@ -13,7 +13,7 @@ import type { Services } from '../services.ts';
 import { EventBatch } from './event-batch.ts';
 import type { LiveReader } from './event-hub.ts';
 import { eventFrame, FeedEvent } from './feed-event.ts';
-import type { SseResponse } from './sse-response.ts';
+import { RETRY_HINT, type SseResponse } from './sse-response.ts';
 
 export interface FollowOptions {
   readonly client: SseResponse;
@@ -59,7 +59,7 @@ class EventFollower {
     const { events: hub } = this.#services;
     await this.#resetVanished();
     client.open();
-    client.write(`id: ${this.#id()}\n\n`);
+    client.write(`${RETRY_HINT}id: ${this.#id()}\n\n`);
     this.#tellLost();
     await this.#catchUp();
     if (client.ended.aborted) return;

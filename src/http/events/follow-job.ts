@@ -19,7 +19,7 @@ import { jobResource } from '../job-resource.ts';
 import type { Services } from '../services.ts';
 import type { JobReader } from './event-hub.ts';
 import { eventFrame, FeedEvent } from './feed-event.ts';
-import type { SseResponse } from './sse-response.ts';
+import { HEARTBEAT, RETRY_HINT, type SseResponse } from './sse-response.ts';
 
 const PAGE = 1_000;
 
@@ -44,6 +44,7 @@ export async function followJob(
   const position = resumes ? told : { event: now, segment: told?.segment ?? STREAM_START };
   const follower = new JobFollower({ services, queue, view, client, position });
   client.open();
+  client.write(`${RETRY_HINT}\n`);
   if (!resumes) follower.tellSnapshot();
   await follower.run();
   return true;
@@ -107,7 +108,7 @@ class JobFollower implements JobReader {
   }
 
   beat(): void {
-    this.#options.client.write(': heartbeat\n\n');
+    this.#options.client.write(HEARTBEAT);
   }
 
   cutOff(): void {

@@ -14,8 +14,11 @@ export interface SseOptions {
   readonly logger: Logger;
 }
 
-/** How soon a client that lost its connection comes back. */
-const RETRY_MS = 2_000;
+/** How soon a browser that lost its connection comes back. */
+export const RETRY_HINT = 'retry: 2000\n';
+/** For proxies and clients that take silence for an end. */
+export const HEARTBEAT_MS = 15_000;
+export const HEARTBEAT = ': heartbeat\n\n';
 
 export class SseResponse {
   readonly #options: SseOptions;
@@ -52,7 +55,6 @@ export class SseResponse {
     });
     res.flushHeaders();
     if (req.method === 'HEAD') this.end();
-    else this.write(`retry: ${RETRY_MS}\n\n`);
   }
 
   /** A client that has not taken enough of what was written before is cut off. */

@@ -19,7 +19,8 @@ type AnyRequest = Pick<
 function openClient({ req, res, services, signal }: AnyRequest): SseResponse {
   const { maxEventBytes } = services.settings;
   const { logger } = requestContext(res);
-  return new SseResponse({ req, res, signal, maxBufferedBytes: maxEventBytes, logger });
+  const ending = AbortSignal.any([signal, services.closing]);
+  return new SseResponse({ req, res, signal: ending, maxBufferedBytes: maxEventBytes, logger });
 }
 
 const followAll = route({

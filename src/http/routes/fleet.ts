@@ -1,9 +1,11 @@
 /** What serves the jobs: models and workers, by what workers publish. */
-import { ModelList, type ModelResource, WorkerList } from '../../core/api.ts';
+import { ModelList, ModelParams, ModelResource, WorkerList } from '../../core/api.ts';
+import { WavepoolError } from '../../core/errors.ts';
 import type { ModelStatus, WorkerPresence } from '../../core/status.ts';
 import { readOverview } from '../../queue/overview.ts';
 import { readPresence } from '../../queue/presence.ts';
 import { route } from '../route.ts';
+import type { Services } from '../services.ts';
 
 type LoadedModel = Pick<ModelStatus, 'state' | 'slots' | 'activeSlots'>;
 
@@ -15,29 +17,51 @@ const listModels = route({
   summary: 'Models that can be asked for, with their queues',
   description: 'A job for a model without a live worker waits for one.',
   scope: 'read',
+  isOpenAi: true,
   responses: { 200: { description: 'All of them.', schema: ModelList } },
-  handle: async ({ services }) => {
-    const { connection } = services.queues;
-    const [ids, overview] = await Promise.all([
-      services.queues.models(),
-      readOverview(connection, 0),
-    ]);
-    const queues = new Map(overview.queues.map((queue) => [queue.model, queue]));
-    const data = ids.map((id): ModelResource => {
-      const queue = queues.get(id);
-      return {
-        id,
-        object: 'model',
-        created: 0,
-        owned_by: 'wavepool',
-        workers: queue?.workers ?? 0,
-        ...capacityOf(id, overview.workers),
-        queue: queue?.counts ?? NO_JOBS,
-      };
-    });
-    return { status: 200, json: { object: 'list', data } };
+  handle: async ({ services }) => ({
+    status: 200,
+    json: { object: 'list', data: await readModels(services) },
+  }),
+});
+
+const getModel = route({
+  method: 'get',
+  path: '/v1/models/:id',
+  name: 'getModel',
+  tag: 'models',
+  summary: 'One model',
+  scope: 'read',
+  isOpenAi: true,
+  params: ModelParams,
+  responses: { 200: { description: 'As it stands.', schema: ModelResource } },
+  errors: ['MODEL_UNKNOWN'],
+  handle: async ({ params, services }) => {
+    const model = (await readModels(services)).find(({ id }) => id === params.id);
+    if (model === undefined) throw new WavepoolError('MODEL_UNKNOWN', params.id);
+    return { status: 200, json: model };
   },
 });
+
+async function readModels({ queues: registry }: Services): Promise<ModelResource[]> {
+  const [ids, overview] = await Promise.all([
+    registry.models(),
+    readOverview(registry.connection, 0),
+  ]);
+  const queues = new Map(overview.queues.map((queue) => [queue.model, queue]));
+  return ids.map((id) => {
+    const queue = queues.get(id);
+    return {
+      id,
+      object: 'model',
+      created: 0,
+      owned_by: 'wavepool',
+      workers: queue?.workers ?? 0,
+      ...capacityOf(id, overview.workers),
+      queue: queue?.counts ?? NO_JOBS,
+    };
+  });
+}
 
 const NO_JOBS = { waiting: 0, delayed: 0, running: 0, completed: 0, failed: 0 };
 
@@ -70,4 +94,4 @@ const listWorkers = route({
   }),
 });
 
-export const fleetRoutes = [listModels, listWorkers];
+export const fleetRoutes = [listModels, getModel, listWorkers];

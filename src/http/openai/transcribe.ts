@@ -1,0 +1,89 @@
+/** One OpenAI request as a job: added, waited for, cancelled when its client goes, its audio forgotten afterwards. */
+import { JobRequest } from '../../core/api.ts';
+import { toWavepoolError, WavepoolError } from '../../core/errors.ts';
+import { type JobId, ModelId, type UploadId } from '../../core/job.ts';
+import type { Logger } from '../../core/logger.ts';
+import { TranscriptionForm } from '../../core/openai.ts';
+import { parseRequestPart } from '../../core/problem.ts';
+import type { Transcript } from '../../core/transcript.ts';
+import type { AudioQueue } from '../../queue/audio-queue.ts';
+import type { FoundJob } from '../../queue/queue-registry.ts';
+import { forgetUploadReferences } from '../../queue/upload-references.ts';
+import type { Form } from '../form.ts';
+import type { Services } from '../services.ts';
+
+/** Somebody waits: before everything that does not say so. */
+const PRIORITY = 0;
+
+/** How long a job that runs is waited for once it was told to stop. */
+const STOP_WAIT_MS = 10_000;
+
+const LISTS = new Set(['timestamp_granularities']);
+
+/** @throws {InvalidRequestError} */
+export function readTranscriptionForm(fields: Form['fields']): TranscriptionForm {
+  const form: Record<string, unknown> = {};
+  for (const [field, values] of fields) {
+    // Lists come as `name[]`.
+    const name = field.replace(/\[\d*\]$/, '');
+    form[name] = LISTS.has(name) || values.length > 1 ? values : values[0];
+  }
+  return parseRequestPart(TranscriptionForm, form, 'form');
+}
+
+/** @throws {WavepoolError} MODEL_UNKNOWN */
+export function jobRequestOf(
+  form: TranscriptionForm,
+  upload: { readonly id: UploadId; readonly name: string },
+  { settings }: Services,
+): JobRequest {
+  const { model = settings.defaultModel, language, stream } = form;
+  const known = ModelId.safeParse(settings.modelAliases[model] ?? model);
+  if (!known.success) throw new WavepoolError('MODEL_UNKNOWN', model);
+  return JobRequest.parse({
+    input: { uploadId: upload.id, name: upload.name },
+    model: known.data,
+    options: language === undefined ? {} : { language },
+    priority: PRIORITY,
+    partials: stream,
+  });
+}
+
+/**
+ * Waits for the transcript. When the signal aborts, the job is cancelled.
+ * @throws {WavepoolError} with the code of the job's failure
+ */
+export async function awaitTranscript(
+  { queue, view: { id } }: FoundJob,
+  services: Services,
+  signal: AbortSignal,
+): Promise<Transcript> {
+  try {
+    const { resultKey } = await queue.waitFor(id, signal);
+    return await services.results.read(resultKey);
+  } catch (error) {
+    if (!signal.aborted) throw toWavepoolError(error);
+    await stop(queue, id);
+    throw new WavepoolError('CANCELLED', 'the client has gone', { cause: error });
+  }
+}
+
+/** Its worker reads the audio for as long as it runs. */
+async function stop(queue: AudioQueue, id: JobId): Promise<void> {
+  if ((await queue.cancel(id)) !== 'requested') return;
+  await queue.waitFor(id, AbortSignal.timeout(STOP_WAIT_MS)).catch(() => undefined);
+}
+
+/** Nobody else knows the upload. What cannot be removed now is swept later. */
+export async function forgetAudio(
+  uploadId: UploadId,
+  services: Services,
+  logger: Logger,
+): Promise<void> {
+  try {
+    await services.uploads.remove(uploadId);
+    await forgetUploadReferences(services.queues.connection, uploadId);
+  } catch (err) {
+    logger.warn({ err, uploadId }, 'the audio of a request could not be removed');
+  }
+}

@@ -1,0 +1,99 @@
+/** What OpenAI's clients call, besides the list of models. */
+import {
+  OpenAiTranscription,
+  openAiTranscription,
+  openAiVerboseTranscription,
+  type TranscriptionForm,
+} from '../../core/openai.ts';
+import type { Transcript } from '../../core/transcript.ts';
+import { renderTranscript } from '../../core/transcript-formats.ts';
+import { SseResponse } from '../events/sse-response.ts';
+import { streamTranscript } from '../openai/stream-transcript.ts';
+import {
+  awaitTranscript,
+  forgetAudio,
+  jobRequestOf,
+  readTranscriptionForm,
+} from '../openai/transcribe.ts';
+import { receiveUpload } from '../receive-upload.ts';
+import { logJob } from '../request-context.ts';
+import { type Reply, type RouteRequest, route, STREAMED } from '../route.ts';
+import { submitJob } from '../submit-job.ts';
+
+type TranscriptionRequest = Pick<
+  RouteRequest<undefined, undefined, undefined, undefined>,
+  'req' | 'res' | 'services' | 'caller' | 'logger' | 'signal'
+>;
+
+const createTranscription = route({
+  method: 'post',
+  path: '/v1/audio/transcriptions',
+  name: 'createTranscription',
+  tag: 'openai',
+  summary: "Transcribe a file, as OpenAI's clients ask for it",
+  description:
+    'A form: `file`, `model`, `language`, `response_format` (json, text, srt, verbose_json, vtt), `stream`, `timestamp_granularities[]` (segment), `temperature` (0), `chunking_strategy` (auto); what the models do not have is refused. The answer is the transcript; `stream=true` sends `transcript.text.delta` and `transcript.text.done`. The job goes before others, is cancelled when the client goes, and its audio is removed afterwards.',
+  scope: 'submit',
+  isOpenAi: true,
+  consumes: ['multipart/form-data'],
+  responses: {
+    200: {
+      description:
+        'The transcript: OpenAiTranscription, OpenAiVerboseTranscription, text, or events, as asked for.',
+      schema: OpenAiTranscription,
+      headers: { 'X-Job-Id': 'the job that did it' },
+    },
+  },
+  errors: [
+    'MODEL_UNKNOWN',
+    'QUEUE_FULL',
+    'INPUT_TOO_LARGE',
+    'INPUT_EMPTY',
+    'INPUT_UNDECODABLE',
+    'MEDIA_TYPE_UNSUPPORTED',
+    'STORAGE_FULL',
+  ],
+  handle: async (request) => {
+    const { req, services, signal, logger } = request;
+    const { upload, fields } = await receiveUpload(req, { services, signal, isPrivate: true });
+    try {
+      return await transcribe(readTranscriptionForm(fields), upload, request);
+    } finally {
+      await forgetAudio(upload.id, services, logger);
+    }
+  },
+});
+
+async function transcribe(
+  form: TranscriptionForm,
+  upload: { readonly id: string; readonly name: string },
+  { req, res, services, caller, logger, signal }: TranscriptionRequest,
+): Promise<Reply | typeof STREAMED> {
+  const job = await submitJob(jobRequestOf(form, upload, services), services, { caller });
+  const { id } = job.view;
+  logJob(res, id);
+  res.set('X-Job-Id', id);
+  if (!form.stream) return reply(form, await awaitTranscript(job, services, signal));
+  const { maxEventBytes: maxBufferedBytes } = services.settings;
+  const client = new SseResponse({ req, res, signal, maxBufferedBytes, logger });
+  await streamTranscript(job, services, { client, signal });
+  return STREAMED;
+}
+
+function reply(form: TranscriptionForm, transcript: Transcript): Reply {
+  switch (form.response_format) {
+    case 'json':
+      return { status: 200, json: openAiTranscription(transcript) };
+    case 'verbose_json':
+      return { status: 200, json: openAiVerboseTranscription(transcript, form.language) };
+    case 'text':
+      return { status: 200, text: `${transcript.text}\n` };
+    case 'srt':
+    case 'vtt':
+      return { status: 200, text: renderTranscript(transcript, form.response_format) };
+    default:
+      return form.response_format satisfies never;
+  }
+}
+
+export const openAiRoutes = [createTranscription];
