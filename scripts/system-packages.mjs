@@ -27,6 +27,8 @@ const TEST_NEEDS = [
     apt: 'libgtest-dev',
     brew: 'googletest',
   },
+  // Tests of the pages skip themselves without it, so that other systems need not have it.
+  { name: 'Chromium', commands: ['chromium'], apt: 'chromium', isOptional: true },
 ];
 
 function onPath(command) {
@@ -66,10 +68,12 @@ function installWithApt(packages) {
 /** Installs what is missing. Shows first what it will install. Throws with the command to run where it cannot. */
 export function ensureSystemPackages({ forTests }) {
   const needs = forTests ? [...NEEDS, ...TEST_NEEDS] : NEEDS;
-  const missing = needs.filter((need) => !isPresent(need));
+  const hasApt = onPath('apt-get');
+  const isNeeded = (need) => hasApt || need.isOptional !== true;
+  const missing = needs.filter((need) => isNeeded(need) && !isPresent(need));
   if (missing.length === 0) return;
   console.log(`Missing on this machine: ${missing.map((need) => need.name).join(', ')}`);
-  if (onPath('apt-get')) {
+  if (hasApt) {
     const packages = missing.map((need) => need.apt);
     console.log(`Installing the Debian/Ubuntu packages: ${packages.join(' ')}`);
     installWithApt(packages);
@@ -84,7 +88,7 @@ export function ensureSystemPackages({ forTests }) {
       `install these with your package manager: ${missing.map((need) => need.name).join(', ')}`,
     );
   }
-  const left = needs.filter((need) => !isPresent(need));
+  const left = missing.filter((need) => !isPresent(need));
   if (left.length > 0)
     throw new Error(`still missing: ${left.map((need) => need.name).join(', ')}`);
 }

@@ -44,6 +44,7 @@ interface ServeOptions extends PlaceOptions, CapacityOptions {
   readonly maxUpload: number;
   readonly maxQueued: number;
   readonly uploadDays: number;
+  readonly queueActions?: true;
   readonly quiet?: true;
 }
 
@@ -90,6 +91,7 @@ export function addServeCommand(program: Command, context: CliContext): void {
         .argParser(parseCount(3_650))
         .default(uploadRetentionMs / DAY_MS),
     )
+    .option('--queue-actions', 'let the scope manage act on queues at /dashboard/queues')
     .addOption(
       new Option(
         '--model-alias <name=id>',
@@ -198,6 +200,7 @@ async function settingsOf(options: ServeOptions): Promise<HttpSettings> {
     modelAliases: options.modelAlias,
     allowedOrigins: options.allowOrigin,
     allowedHosts: options.allowHost,
+    queuesReadOnly: options.queueActions !== true,
   };
 }
 

@@ -273,4 +273,4 @@ export const SessionResource = z
   .register(apiSchemas, { id: 'Session' });
 export type SessionResource = z.infer<typeof SessionResource>;
 
-export const AssetParams = z.strictObject({ name: z.string().min(1).max(100) });
+export const AssetParams = z.strictObject({ build: z.string(), name: z.string().max(100) });

@@ -2,10 +2,13 @@
 import express, { type Express, type RequestHandler } from 'express';
 import helmet from 'helmet';
 import { WavepoolError } from '../core/errors.ts';
+import { BOARD_PATH } from './board/board-adapter.ts';
+import { queueBoard } from './board/queue-board.ts';
 import { problemHandler } from './problem.ts';
 import { registerRoutes } from './register-routes.ts';
 import { openRequest } from './request-context.ts';
 import { ROUTES } from './route-table.ts';
+import { pageRoutes } from './routes/pages.ts';
 import type { Services } from './services.ts';
 
 export function createApp(services: Services): Express {
@@ -24,7 +27,8 @@ export function createApp(services: Services): Express {
   );
   app.use(allowOrigins(services));
   app.use(refuseWhenClosing(services));
-  registerRoutes(app, ROUTES, services);
+  registerRoutes(app, [...ROUTES, ...pageRoutes], services);
+  app.use(BOARD_PATH, queueBoard(services));
   app.use((req) => {
     throw new WavepoolError('ROUTE_NOT_FOUND', `${req.method} ${req.path}`);
   });
@@ -36,6 +40,8 @@ export function createApp(services: Services): Express {
 const CONTENT_POLICY = {
   defaultSrc: ["'self'"],
   fontSrc: ["'self'"],
+  formAction: ["'self'"],
+  frameAncestors: ["'none'"],
   mediaSrc: ["'self'", 'blob:'],
   styleSrc: ["'self'"],
   upgradeInsecureRequests: null,

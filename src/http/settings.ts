@@ -25,6 +25,8 @@ export interface HttpSettings {
   readonly allowedOrigins: readonly string[];
   /** More names under which requests without a key may reach a loopback server. */
   readonly allowedHosts: readonly string[];
+  /** Whether the pages of the queues only show them, to whoever it may be. */
+  readonly queuesReadOnly: boolean;
   /** How long requests may go on once the server is to end. */
   readonly shutdownMs: number;
 }
@@ -42,6 +44,7 @@ export const DEFAULT_SETTINGS: HttpSettings = {
   uploadRetentionMs: 7 * 86_400_000,
   allowedOrigins: [],
   allowedHosts: [],
+  queuesReadOnly: true,
   shutdownMs: 30_000,
 };
 

@@ -1,5 +1,5 @@
 /** Compiles a TypeScript program so that a test can run it in a process of its own. */
-import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { cp, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { dirname, join, relative, resolve } from 'node:path';
 import ts from 'typescript';
 
@@ -17,6 +17,9 @@ const OPTIONS: ts.CompilerOptions = {
   rewriteRelativeImportExtensions: true,
 };
 
+/** A folder that a program reads beside itself. */
+const FOLDER = /new URL\('(\.\/[^']+\/)', import\.meta\.url\)/g;
+
 /** Compiles a file and the files of this repository that it imports; types are not looked at. */
 async function compileInto(outDir: string, source: string, done: Set<string>): Promise<void> {
   if (done.has(source)) return;
@@ -25,6 +28,9 @@ async function compileInto(outDir: string, source: string, done: Set<string>): P
   const target = join(outDir, relative(ROOT, source).replace(/\.ts$/, '.js'));
   await mkdir(dirname(target), { recursive: true });
   await writeFile(target, ts.transpileModule(text, { compilerOptions: OPTIONS }).outputText);
+  for (const [, folder = ''] of text.matchAll(FOLDER)) {
+    await cp(join(dirname(source), folder), join(dirname(target), folder), { recursive: true });
+  }
   for (const { fileName } of ts.preProcessFile(text).importedFiles) {
     if (!fileName.startsWith('.')) continue;
     await compileInto(outDir, resolve(dirname(source), fileName), done);

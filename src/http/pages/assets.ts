@@ -1,43 +1,37 @@
-/** The files that the server's own pages load, kept as text so that there is nothing to copy when the project is built. */
+/**
+ * The files that the server's own pages load. Their address holds a hash of them all, which the modules' imports of each
+ * other keep: browsers store them for good, and never mix those of two versions.
+ */
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { FileSet } from '../file-set.ts';
 
-/** By the address below `/assets/`. */
-export interface Asset {
-  readonly type: string;
-  readonly text: string;
+const FOLDER = fileURLToPath(new URL('./assets/', import.meta.url));
+
+const IMPORTS = /^(?:import .*|\}) from '\.\/([a-z-]+\.js)';$/gm;
+
+export const ASSETS = new FileSet(FOLDER);
+
+export const ASSETS_BUILD = hashOf(ASSETS.names);
+
+function hashOf(names: readonly string[]): string {
+  const hash = createHash('sha256');
+  for (const name of names) hash.update(name).update(readFileSync(FOLDER + name));
+  return hash.digest('hex').slice(0, 12);
 }
 
-const PAGE_CSS = `:root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; }
-body { margin: 0 auto; max-width: 64rem; padding: 1rem; }
-code, pre { font-family: ui-monospace, monospace; font-size: 0.9em; }
-pre { overflow-x: auto; padding: 0.5rem; border: 1px solid; }
-table { border-collapse: collapse; margin: 0.5rem 0; }
-th, td { text-align: start; vertical-align: top; padding: 0.2rem 0.8rem 0.2rem 0; }
-section { border-top: 1px solid; margin-top: 1.5rem; }
-form { display: grid; gap: 0.5rem; max-width: 24rem; }
-input, button { font: inherit; padding: 0.4rem; }
-`;
+export function assetUrl(name: string): string {
+  return `/assets/${ASSETS_BUILD}/${name}`;
+}
 
-const LOGIN_JS = `const form = document.getElementById('login');
-const problem = document.getElementById('problem');
-form.addEventListener('submit', async (event) => {
-  event.preventDefault();
-  problem.textContent = '';
-  const response = await fetch('/v1/session', {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({ key: form.elements.key.value }),
-  });
-  if (response.ok) {
-    const next = new URLSearchParams(location.search).get('next') ?? '/docs';
-    location.assign(/^\\/[^/\\\\]/.test(next) ? next : '/docs');
-    return;
+/** A module and all that it imports, directly or not: the browser can fetch them at once. */
+export function modulesOf(name: string): readonly string[] {
+  const found = new Set([name]);
+  // A set is walked to its end, even as it grows.
+  for (const module of found) {
+    for (const [, imported = ''] of readFileSync(FOLDER + module, 'utf8').matchAll(IMPORTS))
+      found.add(imported);
   }
-  const { detail } = await response.json().catch(() => ({ detail: response.statusText }));
-  problem.textContent = detail;
-});
-`;
-
-export const ASSETS: Readonly<Record<string, Asset>> = {
-  'page.css': { type: 'text/css', text: PAGE_CSS },
-  'login.js': { type: 'text/javascript', text: LOGIN_JS },
-};
+  return [...found];
+}

@@ -1,6 +1,7 @@
 /** The interface for people: the same document that programs read, as one page. */
 import type { JsonObject } from '../../core/openapi.ts';
-import { type Html, html, page } from './html.ts';
+import { type Html, html } from './html.ts';
+import { shell } from './shell.ts';
 
 export function docsPage(document: JsonObject): string {
   const { info, paths, components } = document;
@@ -12,17 +13,18 @@ export function docsPage(document: JsonObject): string {
   const { description, version } = object(info);
   const { schemas: schemasOf } = object(components);
   const schemas = Object.entries(object(schemasOf)).map(describeSchema);
-  return page(
-    'Wavepool: API',
-    html`<main>
-<h1>Wavepool API</h1>
-<p>${text(description)} Version ${text(version)}; <a href="/openapi.json">OpenAPI document</a>.</p>
+  return shell({
+    title: 'API',
+    current: '/docs',
+    main: html`<div class="head"><div><h1>API</h1>
+<p>${text(description)} Version ${text(version)}; <a href="/openapi.json">OpenAPI document</a>.</p></div></div>
+<div class="reference stack">
 <h2>Operations</h2>
 ${operations}
 <h2>Schemas</h2>
 ${schemas}
-</main>`,
-  );
+</div>`,
+  });
 }
 
 function describeOperation(method: string, path: string, operation: JsonObject): Html {

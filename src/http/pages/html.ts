@@ -1,4 +1,5 @@
 /** Small pages that the server writes itself: everything that is put in is escaped. */
+import { assetUrl, modulesOf } from './assets.ts';
 
 const ESCAPES: Readonly<Record<string, string>> = {
   '&': '&amp;',
@@ -30,16 +31,29 @@ export function html(parts: TemplateStringsArray, ...values: Insertion[]): Html 
   return new Html(parts.reduce((text, part, at) => text + insert(values[at - 1] ?? '') + part));
 }
 
+export interface PageOptions {
+  readonly title: string;
+  readonly body: Html;
+  /** A module of the assets. */
+  readonly script?: string;
+}
+
 /** A whole document. Styles and scripts are files: the content policy allows no others. */
-export function page(title: string, body: Html, scripts: readonly string[] = []): string {
+export function page({ title, body, script }: PageOptions): string {
+  const modules = script === undefined ? [] : modulesOf(script);
   const document = html`<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>${title}</title>
-<link rel="stylesheet" href="/assets/page.css">
-${scripts.map((source) => html`<script src="${source}" defer></script>`)}
+<link rel="icon" href="${assetUrl('icon.svg')}" type="image/svg+xml">
+<link rel="stylesheet" href="${assetUrl('page.css')}">
+${modules.map((name, at) =>
+  at === 0
+    ? html`<script type="module" src="${assetUrl(name)}"></script>`
+    : html`<link rel="modulepreload" href="${assetUrl(name)}">`,
+)}
 </head>
 <body>
 ${body}

@@ -1,18 +1,22 @@
 import { html, page } from './html.ts';
+import { BRAND } from './shell.ts';
 
 export function loginPage(): string {
-  return page(
-    'Wavepool: log in',
-    html`<main>
-<h1>Wavepool</h1>
-<form id="login">
+  return page({
+    title: 'Log in · Wavepool',
+    script: 'login.js',
+    body: html`<main class="gate"><div class="card">
+<span class="brand">${BRAND}Wavepool</span>
+<h1>Log in</h1>
+<form id="login" method="post">
+<div class="field">
 <label for="key">API key</label>
-<input id="key" name="key" type="password" autocomplete="current-password" required>
-<button type="submit">Log in</button>
-<p id="problem" role="alert"></p>
+<input id="key" name="key" type="password" autocomplete="current-password" spellcheck="false" required autofocus>
+</div>
+<p id="problem" class="problem" role="alert"></p>
+<button class="primary" type="submit">Log in</button>
 </form>
-<p><a href="/docs">API documentation</a></p>
-</main>`,
-    ['/assets/login.js'],
-  );
+<p class="small muted">No key? <code>wavepool keys create</code> makes one on the server.</p>
+</div></main>`,
+  });
 }

@@ -1,8 +1,5 @@
 /** What the routes say of themselves. */
-import { AssetParams } from '../../core/api.ts';
-import { WavepoolError } from '../../core/errors.ts';
 import { type JsonObject, openApiDocument } from '../../core/openapi.ts';
-import { ASSETS } from '../pages/assets.ts';
 import { docsPage } from '../pages/docs-page.ts';
 import { type Route, route } from '../route.ts';
 
@@ -44,23 +41,6 @@ export function docsRoutes(others: readonly Route[]): Route[] {
         text: docsPage(describe(services.version)),
         type: 'text/html',
       }),
-    }),
-    route({
-      method: 'get',
-      path: '/assets/:name',
-      name: 'getAsset',
-      tag: 'pages',
-      summary: 'A file of the pages',
-      scope: 'public',
-      params: AssetParams,
-      responses: { 200: { description: 'The file.', type: '*/*' } },
-      errors: ['ROUTE_NOT_FOUND'],
-      handle: ({ params: { name } }) => {
-        const asset = Object.hasOwn(ASSETS, name) ? ASSETS[name] : undefined;
-        if (asset === undefined) throw new WavepoolError('ROUTE_NOT_FOUND', name);
-        const headers = { 'Cache-Control': 'max-age=3600' };
-        return { status: 200, text: asset.text, type: asset.type, headers };
-      },
     }),
   ];
   return routes;
