@@ -33,7 +33,8 @@ const MAY_IMPORT: Record<string, string[]> = {
 const FENCED: [RegExp, string[]][] = [
   [/^bullmq(\/|$)/, ['src/queue', 'src/worker']],
   [/^ioredis(\/|$)/, ['src/queue']],
-  [/^express(\/|$)|^@bull-board\//, ['src/http']],
+  [/^(express|helmet|busboy|prom-client)(\/|$)|^@bull-board\//, ['src/http']],
+  [/^(undici|ipaddr\.js)(\/|$)/, ['src/storage']],
   [/^zod(\/|$)/, ['src/core']],
   [/^@aws-sdk\//, ['src/storage']],
   [/^(pacote|protobufjs)(\/|$)/, ['src/models']],

@@ -167,10 +167,25 @@ Napi::Value AudioHandle::resident_bytes(const Napi::CallbackInfo& info) {
     return Napi::Number::New(info.Env(), bytes);
 }
 
+namespace {
+
+/// False with errno set. Only the Linux call leaves no moment in which a child could inherit the
+/// descriptors.
+bool open_private_pipe(int descriptors[2]) {
+#ifdef __linux__
+    return ::pipe2(descriptors, O_CLOEXEC) == 0;
+#else
+    return ::pipe(descriptors) == 0 && ::fcntl(descriptors[0], F_SETFD, FD_CLOEXEC) == 0 &&
+           ::fcntl(descriptors[1], F_SETFD, FD_CLOEXEC) == 0;
+#endif
+}
+
+}  // namespace
+
 Napi::Value create_pipe(const Napi::CallbackInfo& info) {
     return guarded(info.Env(), [&]() -> Napi::Value {
         int descriptors[2];
-        if (::pipe2(descriptors, O_CLOEXEC) != 0) {
+        if (!open_private_pipe(descriptors)) {
             throw Error(ErrorCode::kInternal,
                         "cannot create a pipe: " + std::generic_category().message(errno));
         }

@@ -11,9 +11,10 @@
  * ahead, for the progress bar.
  */
 import { createHash } from 'node:crypto';
+import { setMaxListeners } from 'node:events';
 import path from 'node:path';
 import { toWavepoolError } from '../core/errors.ts';
-import type { NewJob } from '../core/job.ts';
+import type { NewJob, RawAudioFormat } from '../core/job.ts';
 import type { DoneRecord, OutputFile } from '../core/run-manifest.ts';
 import type { Transcript } from '../core/transcript.ts';
 import type { TranscriptFormat } from '../core/transcript-formats.ts';
@@ -26,7 +27,7 @@ import { contentHash, outputPath, planInput } from './input-plan.ts';
 import { OutputFolder } from './output-folder.ts';
 import type { JobResult } from './run-job.ts';
 import { readTranscript, runJob } from './run-job.ts';
-import type { ScannedInput, ScanRoots } from './scan.ts';
+import type { ScanEntry, ScannedInput, ScanRoots } from './scan.ts';
 import { scanInputs } from './scan.ts';
 import type { RunEvent, RunSummary } from './summary.ts';
 import { RunTally } from './summary.ts';
@@ -46,6 +47,10 @@ export interface RunDirectoryOptions {
   readonly checkpoint: string;
   /** Of every job. */
   readonly job?: Pick<NewJob, 'task' | 'options' | 'clocks' | 'priority' | 'attempts' | 'tenant'>;
+  /** Declares every file to be samples and nothing else. */
+  readonly rawFormat?: RawAudioFormat | undefined;
+  /** Yields the inputs, until it is halted, in place of one walk over the roots. */
+  readonly source?: (halt: AbortSignal) => AsyncIterable<ScanEntry>;
   /** Most jobs added and not yet ended. */
   readonly maxInFlight: number;
   readonly onEvent?: (event: RunEvent, tally: RunTally) => void;
@@ -92,7 +97,11 @@ class DirectoryRun {
     this.#options = options;
     this.#output = output;
     this.#gate = new ConcurrencyGate(options.maxInFlight);
+    // Every job under way listens; Node takes more than ten for a leak.
+    setMaxListeners(options.maxInFlight, this.#leave.signal);
     this.#optionsKey = optionsKeyOf(options);
+    // Every job under way listens to it: that many are no leak.
+    setMaxListeners(options.maxInFlight, this.#leave.signal);
   }
 
   async run(): Promise<RunSummary> {
@@ -100,7 +109,8 @@ class DirectoryRun {
     const stop = (): void => this.#stop();
     signal?.addEventListener('abort', stop);
     if (signal?.aborted === true) stop();
-    const counting = this.#count();
+    // What comes in over time cannot be counted ahead.
+    const counting = this.#options.source === undefined ? this.#count() : undefined;
     try {
       await this.#visitAll();
       if (this.#halt.signal.aborted) await this.#giveUp();
@@ -117,7 +127,7 @@ class DirectoryRun {
   /** Returns early when the run is stopped. */
   async #visitAll(): Promise<void> {
     try {
-      for await (const entry of this.#scan()) {
+      for await (const entry of this.#options.source?.(this.#halt.signal) ?? this.#scan()) {
         if (entry.kind === 'input') await this.#visit(entry);
         else if (entry.kind === 'skipped') this.#tell({ type: 'skipped', path: entry.path });
         else this.#tell({ ...entry, type: 'problem' });
@@ -176,6 +186,7 @@ class DirectoryRun {
         runId: this.#output.runId,
         optionsKey: this.#optionsKey,
         job: this.#options.job ?? {},
+        rawFormat: this.#options.rawFormat,
         signal: this.#leave.signal,
         onSubmitted: (id) => {
           this.#inputs.delete(jobId);
@@ -324,9 +335,13 @@ class DirectoryRun {
     }
   }
 
-  #scan() {
-    const { roots, out } = this.#options;
-    return scanInputs(roots, { out, signal: this.#halt.signal });
+  #scan(): AsyncIterable<ScanEntry> {
+    const { roots, out, rawFormat } = this.#options;
+    return scanInputs(roots, {
+      out,
+      everyFile: rawFormat !== undefined,
+      signal: this.#halt.signal,
+    });
   }
 
   #tell(event: RunEvent): void {
@@ -336,8 +351,9 @@ class DirectoryRun {
 }
 
 /** Inputs finished under another key are not finished under this one. */
-function optionsKeyOf({ model, checkpoint, job }: RunDirectoryOptions): string {
+function optionsKeyOf({ model, checkpoint, job, rawFormat }: RunDirectoryOptions): string {
   const { task = 'transcribe', options = {} } = job ?? {};
-  const identity = JSON.stringify([model, checkpoint, task, Object.entries(options).toSorted()]);
+  const parts = [model, checkpoint, task, Object.entries(options).toSorted()];
+  const identity = JSON.stringify(rawFormat === undefined ? parts : [...parts, rawFormat]);
   return createHash('sha256').update(identity).digest('hex').slice(0, 32);
 }

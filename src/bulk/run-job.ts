@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import type { ErrorCode } from '../core/errors.ts';
 import { toWavepoolError, WavepoolError } from '../core/errors.ts';
-import type { JobOutcome, NewJob } from '../core/job.ts';
+import type { JobOutcome, NewJob, RawAudioFormat } from '../core/job.ts';
 import type { Transcript } from '../core/transcript.ts';
 import type { AudioQueue } from '../queue/audio-queue.ts';
 import type { JobView } from '../queue/job-view.ts';
@@ -33,6 +33,7 @@ export interface RunJobContext {
   /** Model, weights and options. */
   readonly optionsKey: string;
   readonly job: Omit<NewJob, 'id' | 'input' | 'runId'>;
+  readonly rawFormat: RawAudioFormat | undefined;
   /** Ends the wait. */
   readonly signal: AbortSignal;
   /** Told the id under which the input waits. */
@@ -77,11 +78,12 @@ export async function readTranscript(
 async function submit(
   jobId: string,
   input: RunInput,
-  { queue, job, runId }: RunJobContext,
+  { queue, job, runId, rawFormat }: RunJobContext,
 ): Promise<JobView | undefined> {
   const known = await queue.get(jobId);
   if (known === undefined) {
-    await queue.add({ ...job, id: jobId, runId, input: { kind: 'path', path: input.path } });
+    const file = { kind: 'path', path: input.path, rawFormat } as const;
+    await queue.add({ ...job, id: jobId, runId, input: file });
     return undefined;
   }
   const ended = known.state === 'failed' || known.state === 'cancelled';

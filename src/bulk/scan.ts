@@ -48,8 +48,10 @@ export interface ScanRoots {
 }
 
 export interface ScanOptions {
-  /** The output directory; not scanned unless it is itself one of the arguments. */
-  readonly out: string;
+  /** The output directory, if there is one; not scanned unless it is itself one of the arguments. */
+  readonly out?: string | undefined;
+  /** Take every file for an input but hidden ones, whatever its name and content: audio without a header has neither. */
+  readonly everyFile?: boolean | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -142,7 +144,8 @@ class Walk {
     for (const filePath of paths) {
       this.#options.signal?.throwIfAborted();
       const fileName = path.basename(filePath);
-      if (await isInput(filePath)) inputs.push({ fileName, identity: filePath, path: filePath });
+      if (await this.#isInput(filePath))
+        inputs.push({ fileName, identity: filePath, path: filePath });
       else yield { kind: 'skipped', path: filePath };
     }
     const names = outputNames(inputs, folders);
@@ -195,15 +198,18 @@ class Walk {
   }
 
   async #isOut(real: string): Promise<boolean> {
-    this.#out ??= await realpath(this.#options.out).catch(() => path.resolve(this.#options.out));
+    const { out } = this.#options;
+    if (out === undefined) return false;
+    this.#out ??= await realpath(out).catch(() => path.resolve(out));
     return real === this.#out;
   }
-}
 
-async function isInput(filePath: string): Promise<boolean> {
-  const name = path.basename(filePath);
-  if (name.startsWith(RESOURCE_FORK_PREFIX)) return false;
-  return hasMediaExtension(name) || (await hasMediaContent(filePath));
+  async #isInput(filePath: string): Promise<boolean> {
+    const name = path.basename(filePath);
+    if (name.startsWith(RESOURCE_FORK_PREFIX)) return false;
+    if (this.#options.everyFile === true) return !name.startsWith('.');
+    return hasMediaExtension(name) || (await hasMediaContent(filePath));
+  }
 }
 
 async function describe(

@@ -16,6 +16,7 @@ export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
 const USAGE_ERRORS: ReadonlySet<ErrorCode> = new Set([
   'INVALID_REQUEST',
   'INPUT_NOT_FOUND',
+  'JOB_NOT_FOUND',
   'MODEL_UNKNOWN',
 ]);
 

@@ -6,10 +6,10 @@ import { WorkerSettings } from '../core/worker-settings.ts';
 import type { InstalledModel } from '../models/model-store.ts';
 import { AudioQueue } from '../queue/audio-queue.ts';
 import type { RedisAddress } from '../queue/connection.ts';
-import { EmbeddedRedis } from '../queue/embedded-redis.ts';
 import type { WorkerCrash } from '../worker/supervisor.ts';
 import { Supervisor } from '../worker/supervisor.ts';
 import type { Capacity } from './options.ts';
+import { RedisAccess } from './redis-access.ts';
 
 export interface FleetOptions {
   readonly config: Config;
@@ -18,6 +18,8 @@ export interface FleetOptions {
   /** Finds the speech. */
   readonly detector: InstalledModel;
   readonly logLevel: LogLevel;
+  /** Of an input that is fetched from a URL. @defaultValue that of `UrlLimits` */
+  readonly maxUrlBytes?: number;
   /** Ends the wait for a private Redis that does not come up. */
   readonly signal?: AbortSignal;
   readonly onCrash?: (crash: WorkerCrash) => void;
@@ -37,19 +39,14 @@ export class Fleet implements AsyncDisposable {
   readonly queue: AudioQueue;
   readonly address: RedisAddress;
   readonly #supervisor: Supervisor;
-  readonly #embedded: EmbeddedRedis | undefined;
+  readonly #redis: RedisAccess;
   #closed: Promise<void> | undefined;
 
-  private constructor(
-    queue: AudioQueue,
-    address: RedisAddress,
-    supervisor: Supervisor,
-    embedded: EmbeddedRedis | undefined,
-  ) {
+  private constructor(queue: AudioQueue, supervisor: Supervisor, redis: RedisAccess) {
     this.queue = queue;
-    this.address = address;
+    this.address = redis.address;
     this.#supervisor = supervisor;
-    this.#embedded = embedded;
+    this.#redis = redis;
   }
 
   /**
@@ -57,23 +54,16 @@ export class Fleet implements AsyncDisposable {
    * @throws {WavepoolError} REDIS_MISSING, REDIS_UNAVAILABLE, REDIS_UNSUITABLE, or why a worker could not start
    */
   static async start(options: FleetOptions): Promise<Fleet> {
-    const { config } = options;
-    const embedded =
-      config.redisUrl === undefined
-        ? await EmbeddedRedis.acquire({ ...config, signal: options.signal })
-        : undefined;
-    const address = embedded?.address ?? { kind: 'url', url: config.redisUrl ?? '' };
+    const redis = await RedisAccess.open(options.config, options.signal);
     try {
-      const queue = await AudioQueue.open({
-        address,
-        model: options.model.entry.id,
-        whenDisconnected: 'wait',
-      });
-      const fleet = new Fleet(queue, address, superviseWorkers(options, address, queue), embedded);
+      const { address } = redis;
+      const model = options.model.entry.id;
+      const queue = await AudioQueue.open({ address, model, whenDisconnected: 'wait' });
+      const fleet = new Fleet(queue, superviseWorkers(options, address, queue), redis);
       await fleet.#startWorkers();
       return fleet;
     } catch (error) {
-      await embedded?.release();
+      await redis[Symbol.asyncDispose]();
       throw error;
     }
   }
@@ -111,7 +101,7 @@ export class Fleet implements AsyncDisposable {
   async #close(): Promise<void> {
     await this.#supervisor.close({ deadlineMs: 0 });
     await this.queue.close();
-    await this.#embedded?.release();
+    await this.#redis[Symbol.asyncDispose]();
   }
 }
 
@@ -126,6 +116,7 @@ function superviseWorkers(
     redis: address,
     resultsDir: resultsFolder(config),
     uploadsDir: uploadsFolder(config),
+    urls: { maxBytes: options.maxUrlBytes },
     models: [{ id: model.entry.id, path: model.path, slots, unvalidatedSlots, batch, threads }],
     detector: { id: detector.entry.id, path: detector.path },
     addonPath: config.addonPath,

@@ -72,9 +72,13 @@ async function list(options: PlaceOptions & { json?: true }, context: CliContext
 }
 
 async function revoke(id: string, options: PlaceOptions, context: CliContext): Promise<void> {
-  const revoked = await withKeys(options, context, (keys) => keys.revoke(id));
+  const { revoked, left } = await withKeys(options, context, async (keys) => ({
+    revoked: await keys.revoke(id),
+    left: await keys.exist(),
+  }));
   if (!revoked) throw new WavepoolError('INVALID_REQUEST', `there is no key ${id}`);
   printLine(context.stderr, `key ${id} is revoked`);
+  if (!left) printLine(context.stderr, 'no key is left: on loopback nobody is asked for one now');
 }
 
 async function withKeys<Result>(

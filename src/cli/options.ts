@@ -1,10 +1,11 @@
 /** Options that several commands share, and the parsers of their values. */
-import { availableParallelism } from 'node:os';
+import { availableParallelism, freemem } from 'node:os';
 import path from 'node:path';
 import type { Command } from 'commander';
 import { InvalidArgumentError, Option } from 'commander';
 import type { Config } from '../core/config.ts';
 import { WavepoolError } from '../core/errors.ts';
+import { parseRawAudioFormat, RAW_CODECS, type RawAudioFormat } from '../core/job.ts';
 import type { TranscriptFormat } from '../core/transcript-formats.ts';
 import { isTranscriptFormat, TRANSCRIPT_FORMATS } from '../core/transcript-formats.ts';
 
@@ -15,6 +16,11 @@ const MAX_BATCH = 64;
 /** Without evidence for more, one slot; what a slot is given at once is measured in docs/performance.md. */
 const AUTO_SLOTS = 1;
 const AUTO_BATCH = 8;
+/** One thread per slot: threads of one graph wait for each other actively, and collapse when a core is taken away. */
+const AUTO_THREADS = 1;
+const MAX_AUTO_WORKERS = 8;
+/** What a worker with one slot takes, with room to spare. */
+const WORKER_BYTES = 400 * 2 ** 20;
 
 export type CountOrAuto = number | 'auto';
 
@@ -28,8 +34,8 @@ export interface CapacityOptions {
   readonly slots: CountOrAuto;
   readonly unvalidatedSlots?: number;
   readonly batch: CountOrAuto;
-  readonly threads?: number;
-  readonly workers: number;
+  readonly threads: number;
+  readonly workers: CountOrAuto;
 }
 
 /** Capacity as the workers are told. */
@@ -63,6 +69,42 @@ export function parseFormats(text: string): TranscriptFormat[] {
   return [...new Set(names.filter(isTranscriptFormat))];
 }
 
+const DURATION_UNITS_MS: Readonly<Record<string, number>> = {
+  ms: 1,
+  s: 1_000,
+  m: 60_000,
+  h: 3_600_000,
+  d: 86_400_000,
+};
+
+/** `90`, `90s`, `500ms`, `5m`, `2h`, `1d` as milliseconds; a bare number is seconds. */
+export function parseDuration(text: string): number {
+  const [, amount = '', unit = 's'] = /^(\d+(?:\.\d+)?)(ms|s|m|h|d)?$/.exec(text) ?? [];
+  const ms = Math.round(Number(amount) * (DURATION_UNITS_MS[unit] ?? Number.NaN));
+  if (amount !== '' && Number.isSafeInteger(ms)) return ms;
+  throw new InvalidArgumentError('Use a time such as 90s, 5m or 2h.');
+}
+
+/** `CODEC,RATE,CHANNELS` */
+export function parseInputFormat(text: string): RawAudioFormat {
+  try {
+    return parseRawAudioFormat(text);
+  } catch {
+    throw new InvalidArgumentError(
+      `Use CODEC,RATE,CHANNELS such as mulaw,8000,1, with a codec of ${RAW_CODECS.join(', ')}.`,
+    );
+  }
+}
+
+export function addInputFormatOption(command: Command): Command {
+  return command.addOption(
+    new Option(
+      '--input-format <codec,rate,channels>',
+      'the files are samples without a header, such as mulaw,8000,1',
+    ).argParser(parseInputFormat),
+  );
+}
+
 export function addPlaceOptions(command: Command): Command {
   return command
     .option('--data-dir <dir>', 'queue and results (default: $XDG_DATA_HOME/wavepool)')
@@ -88,14 +130,22 @@ export function addCapacityOptions(command: Command): Command {
         .default('auto'),
     )
     .addOption(
-      new Option(
-        '--threads <n>',
-        'compute threads of one slot (default: the CPU cores, shared out)',
-      ).argParser(parseCount(256)),
+      new Option('--threads <n>', 'compute threads of one slot')
+        .argParser(parseCount(64))
+        .default(AUTO_THREADS),
     )
     .addOption(
-      new Option('--workers <n>', 'worker processes').argParser(parseCount(64)).default(1),
+      new Option('--workers <n|auto>', 'worker processes')
+        .argParser(parseCountOrAuto(64))
+        .default('auto'),
     );
+}
+
+/** Of commands that need no weights. */
+export function addQueueOptions(command: Command): Command {
+  return command
+    .option('--data-dir <dir>', 'queue and results (default: $XDG_DATA_HOME/wavepool)')
+    .option('--redis <url>', 'an existing Redis; without it a private one is started');
 }
 
 export function addOutputOptions(command: Command): Command {
@@ -115,16 +165,31 @@ export function placesOf(config: Config, options: PlaceOptions): Config {
   };
 }
 
-/** @param cores of this machine */
-export function capacityOf(options: CapacityOptions, cores = availableParallelism()): Capacity {
+/** What this machine has to offer. */
+export interface Machine {
+  readonly cores: number;
+  readonly freeBytes: number;
+}
+
+export function thisMachine(): Machine {
+  return { cores: availableParallelism(), freeBytes: freemem() };
+}
+
+/** Counts for what was left to us: a core for every compute thread, as far as memory goes. */
+export function capacityOf(options: CapacityOptions, machine = thisMachine()): Capacity {
   const slots = options.unvalidatedSlots ?? (options.slots === 'auto' ? AUTO_SLOTS : options.slots);
-  const { workers } = options;
+  const { threads } = options;
+  const fitting = Math.min(
+    Math.floor(machine.cores / (slots * threads)),
+    Math.floor(machine.freeBytes / WORKER_BYTES),
+    MAX_AUTO_WORKERS,
+  );
   return {
     slots,
     unvalidatedSlots: options.unvalidatedSlots !== undefined,
     batch: options.batch === 'auto' ? AUTO_BATCH : options.batch,
-    threads: options.threads ?? Math.max(1, Math.floor(cores / (slots * workers))),
-    workers,
+    threads,
+    workers: options.workers === 'auto' ? Math.max(1, fitting) : options.workers,
   };
 }
 

@@ -4,15 +4,19 @@ import { packageVersion } from '../core/package-version.ts';
 import type { CliContext } from './context.ts';
 import type { DoctorProbes } from './doctor-checks.ts';
 import { addDoctorCommand } from './doctor-command.ts';
+import { addEnqueueCommand } from './enqueue-command.ts';
 import type { ExitCode } from './exit-codes.ts';
 import { EXIT, exitCodeOf } from './exit-codes.ts';
 import { reportFailure } from './failure-report.ts';
+import { addJobsCommand } from './jobs-command.ts';
 import { addKeysCommand } from './keys-command.ts';
 import { DETECTOR_MODEL, openModels } from './model-access.ts';
 import { addModelsCommand } from './models-command.ts';
 import { DEFAULT_MODEL } from './options.ts';
 import { addRunCommand } from './run-command.ts';
 import { addServeCommand } from './serve-command.ts';
+import { addStatusCommand } from './status-command.ts';
+import { addWatchCommand } from './watch-command.ts';
 import { addWorkerCommand } from './worker-command.ts';
 
 export interface ProgramServices {
@@ -31,9 +35,13 @@ export function buildProgram(context: CliContext, services: ProgramServices): Co
     })
     .exitOverride();
   addRunCommand(program, context);
+  addWatchCommand(program, context);
   addWorkerCommand(program, context);
   addServeCommand(program, context);
   addKeysCommand(program, context);
+  addEnqueueCommand(program, context);
+  addJobsCommand(program, context);
+  addStatusCommand(program, context);
   addModelsCommand(program, context);
   addDoctorCommand(program, context, (config): DoctorProbes => {
     return {

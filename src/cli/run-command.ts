@@ -4,12 +4,14 @@ import type { Command } from 'commander';
 import { Option } from 'commander';
 import { resolveRoots } from '../bulk/scan.ts';
 import { WavepoolError } from '../core/errors.ts';
+import type { RawAudioFormat } from '../core/job.ts';
 import type { TranscriptFormat } from '../core/transcript-formats.ts';
 import { TRANSCRIPT_FORMATS } from '../core/transcript-formats.ts';
 import type { CliContext } from './context.ts';
 import type { CapacityOptions, PlaceOptions } from './options.ts';
 import {
   addCapacityOptions,
+  addInputFormatOption,
   addOutputOptions,
   addPlaceOptions,
   capacityOf,
@@ -24,6 +26,7 @@ interface RunOptions extends PlaceOptions, CapacityOptions {
   readonly out?: string;
   readonly format: TranscriptFormat[];
   readonly model: string;
+  readonly inputFormat?: RawAudioFormat;
   readonly json?: true;
   readonly quiet?: true;
 }
@@ -54,6 +57,7 @@ export function addRunCommand(program: Command, context: CliContext): void {
         .default(['txt'], 'txt'),
     )
     .option('--model <id>', 'what transcribes; see `wavepool models list`', DEFAULT_MODEL);
+  addInputFormatOption(command);
   addCapacityOptions(command);
   addPlaceOptions(command);
   addOutputOptions(command);
@@ -78,6 +82,8 @@ async function requestOf(
     formats,
     single,
     model: options.model,
+    rawFormat: options.inputFormat,
+    watch: undefined,
     capacity: capacityOf(options),
     config: placesOf(context.config, options),
     json,

@@ -1,6 +1,6 @@
 /** What `run` says at its end. */
 import path from 'node:path';
-import type { InputFailure, RunSummary } from '../bulk/summary.ts';
+import type { InputFailure, RunEvent, RunSummary } from '../bulk/summary.ts';
 import type { ExitCode } from './exit-codes.ts';
 import { EXIT } from './exit-codes.ts';
 import { formatDuration, formatSpeed } from './quantities.ts';
@@ -31,7 +31,9 @@ export function describeSummary(summary: RunSummary, folder: string): string {
 export function describeFailures(summary: RunSummary, folder: string): string {
   const failures = [...summary.failed, ...summary.problems];
   if (failures.length === 0) return '';
-  const listed = failures.slice(0, MAX_LISTED).map((failure) => describeFailure(failure, folder));
+  const listed = failures
+    .slice(0, MAX_LISTED)
+    .map((failure) => `  ${describeProblem(failure, folder)}`);
   const more = failures.length - listed.length;
   return ['failed:', ...listed, ...(more > 0 ? [`  … and ${more} more`] : []), ''].join('\n');
 }
@@ -41,20 +43,31 @@ export function summaryJson(summary: RunSummary): string {
   return `${JSON.stringify(summary)}\n`;
 }
 
-/** Relative to `folder` where that is inside it. A name cannot send control characters to the terminal. */
+/** One line for what a watch tells; undefined for what it keeps to itself. */
+export function describeWatchEvent(event: RunEvent, folder: string): string | undefined {
+  if (event.type === 'failed' || event.type === 'problem') return describeProblem(event, folder);
+  if (event.type !== 'done') return undefined;
+  const speech = event.noSpeech ? ', no speech' : '';
+  return `${shownPath(event.path, folder)}: ${formatDuration(event.audioSeconds)} of audio${speech}`;
+}
+
+/** Relative to `folder` where that is inside it; printable. */
 export function shownPath(filePath: string, folder: string): string {
   const relative = path.relative(folder, filePath);
   const outside = relative === '' || relative.split(path.sep)[0] === '..';
   return printable(outside ? filePath : relative);
 }
 
-function printable(text: string): string {
+/** A name or message cannot send control characters to the terminal. */
+export function printable(text: string): string {
   return text.replace(/\p{Cc}/gu, (control) => {
     const code = control.codePointAt(0) ?? 0;
     return `\\x${code.toString(16).padStart(2, '0')}`;
   });
 }
 
-function describeFailure({ path: filePath, code, message }: InputFailure, folder: string): string {
-  return `  ${shownPath(filePath, folder)}: ${printable(message)} [${code}]`;
+/** `PATH: what happened [CODE]` */
+export function describeProblem(failure: InputFailure, folder: string): string {
+  const { path: filePath, code, message } = failure;
+  return `${shownPath(filePath, folder)}: ${printable(message)} [${code}]`;
 }

@@ -3,8 +3,10 @@ import { createHash } from 'node:crypto';
 import path from 'node:path';
 import { runDirectory } from '../bulk/run-directory.ts';
 import type { ScanRoots } from '../bulk/scan.ts';
-import type { RunSummary } from '../bulk/summary.ts';
+import type { RunEvent, RunSummary, RunTally } from '../bulk/summary.ts';
+import { watchInputs } from '../bulk/watch-inputs.ts';
 import type { Config, LogLevel } from '../core/config.ts';
+import type { RawAudioFormat } from '../core/job.ts';
 import type { Transcript } from '../core/transcript.ts';
 import type { TranscriptFormat } from '../core/transcript-formats.ts';
 import { renderTranscript } from '../core/transcript-formats.ts';
@@ -25,6 +27,7 @@ import { NO_PROGRESS, showProgress } from './run-progress.ts';
 import {
   describeFailures,
   describeSummary,
+  describeWatchEvent,
   exitCodeOfRun,
   shownPath,
   summaryJson,
@@ -32,6 +35,8 @@ import {
 
 /** Batches of work that wait in the queue for each slot: none ever starves, and a stop leaves little behind. */
 const LOOK_AHEAD_BATCHES = 4;
+/** A watched directory is walked at least this often: the system does not tell every change. */
+const RESCAN_MS = 30_000;
 /** How long running work may take to end after the first Ctrl-C. */
 const DRAIN_MS = 600_000;
 
@@ -43,6 +48,10 @@ export interface RunRequest {
   /** The one input is a file. */
   readonly single: boolean;
   readonly model: string;
+  /** See `RunDirectoryOptions`. */
+  readonly rawFormat: RawAudioFormat | undefined;
+  /** Goes on with what comes into the one directory, until it is stopped. */
+  readonly watch: { readonly stableMs: number } | undefined;
   readonly capacity: Capacity;
   readonly config: Config;
   readonly json: boolean;
@@ -80,10 +89,10 @@ class RunSession {
     try {
       const summary = await this.#transcribe(watch);
       this.#report(summary);
-      return exitCodeOfRun(summary);
+      return this.#request.watch === undefined ? exitCodeOfRun(summary) : EXIT.done;
     } catch (error) {
       if (!isInterruption(error, watch)) throw error;
-      return EXIT.interrupted;
+      return this.#request.watch === undefined ? EXIT.interrupted : EXIT.done;
     } finally {
       this.#view.close();
       await (await this.#fleet?.catch(() => undefined))?.close();
@@ -97,9 +106,13 @@ class RunSession {
     const model = await pullModel(store, this.#request.model, this.#context, pull);
     const detector = await pullModel(store, DETECTOR_MODEL, this.#context, pull);
     const results = await LocalResultStore.open(resultsFolder(config));
-    if (!quiet) this.#view = showProgress(this.#context.stderr);
+    const { roots, rawFormat, watch } = this.#request;
+    if (watch !== undefined && !quiet) this.#say(`watching ${roots.directories.join(', ')}`);
+    else if (!quiet) this.#view = showProgress(this.#context.stderr);
     return runDirectory({
-      roots: this.#request.roots,
+      roots,
+      rawFormat,
+      ...(watch === undefined ? {} : { source: (halt) => this.#comingIn(watch.stableMs, halt) }),
       out: out ?? this.#unwrittenFolder(),
       formats: out === undefined ? [] : formats,
       results,
@@ -107,13 +120,29 @@ class RunSession {
       model: model.entry.id,
       checkpoint: `${model.record.weights.sha256} ${detector.record.weights.sha256}`,
       maxInFlight: capacity.workers * capacity.slots * capacity.batch * LOOK_AHEAD_BATCHES,
-      onEvent: (_event, tally) => this.#view.update(tally.progress()),
+      onEvent: (event, tally) => this.#hear(event, tally),
       ...(out === undefined ? { onTranscript: this.#print } : {}),
       signal,
       finishRunning: async () => {
         await (await this.#fleet)?.drain(DRAIN_MS);
       },
     });
+  }
+
+  #comingIn(stableMs: number, halt: AbortSignal) {
+    const { roots, out, rawFormat } = this.#request;
+    const [directory = ''] = roots.directories;
+    const everyFile = rawFormat !== undefined;
+    return watchInputs({ directory, out, everyFile, stableMs, rescanMs: RESCAN_MS }, halt);
+  }
+
+  #hear(event: RunEvent, tally: RunTally): void {
+    this.#view.update(tally.progress());
+    if (this.#request.watch === undefined) return;
+    const line = describeWatchEvent(event, process.cwd());
+    if (line === undefined) return;
+    if (this.#request.json) printLine(this.#context.stdout, JSON.stringify(event));
+    else if (event.type !== 'done' || !this.#request.quiet) this.#say(line);
   }
 
   #startFleet(
@@ -160,7 +189,9 @@ class RunSession {
 
   #report(summary: RunSummary): void {
     this.#view.close();
-    const { json, quiet } = this.#request;
+    const { json, quiet, watch } = this.#request;
+    // A watch has told everything when it happened.
+    if (watch !== undefined) return;
     const folder = process.cwd();
     if (json) this.#context.stdout.write(summaryJson(summary));
     const text = quiet ? describeFailures(summary, folder) : describeSummary(summary, folder);

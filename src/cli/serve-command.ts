@@ -12,6 +12,7 @@ import { startServer } from '../http/server.ts';
 import { DEFAULT_SETTINGS, type HttpSettings } from '../http/settings.ts';
 import { keepUploadsSwept } from '../http/upload-sweeper.ts';
 import { CATALOGUE } from '../models/catalogue.ts';
+import { Housekeeping } from '../worker/housekeeping.ts';
 import type { CliContext } from './context.ts';
 import { printLine } from './context.ts';
 import { Fleet, resultsFolder, uploadsFolder } from './fleet.ts';
@@ -130,9 +131,14 @@ async function serve(options: ServeOptions, context: CliContext): Promise<void> 
       closing: closing.signal,
     });
     await using queues = services.queues;
+    await using server = await startServer(services);
     if (options.withWorker) fleet = await startFleet(options, config, context, watch);
     await using workers = fleet;
-    await using server = await startServer(services);
+    await using _housekeeping = await Housekeeping.start({
+      address: redis.address,
+      logger: createLogger(logLevelOf(config, options), 'housekeeping'),
+    });
+    await queues.openAll();
     keepUploadsSwept(services);
     printLine(context.stdout, server.url);
     if (!watch.signal.aborted) await once(watch.signal, 'abort');
@@ -144,27 +150,25 @@ async function serve(options: ServeOptions, context: CliContext): Promise<void> 
   }
 }
 
-function startFleet(
+async function startFleet(
   options: ServeOptions,
   config: Config,
   context: CliContext,
   { signal }: InterruptWatch,
 ): Promise<Fleet> {
-  return (async () => {
-    const store = openModels(config, context);
-    const pull = { quiet: options.quiet === true, signal };
-    const model = await pullModel(store, options.model, context, pull);
-    const detector = await pullModel(store, DETECTOR_MODEL, context, pull);
-    const capacity = capacityOf(options);
-    return Fleet.start({
-      config,
-      capacity,
-      model,
-      detector,
-      signal,
-      logLevel: logLevelOf(config, options),
-    });
-  })();
+  const store = openModels(config, context);
+  const pull = { quiet: options.quiet === true, signal };
+  const model = await pullModel(store, options.model, context, pull);
+  const detector = await pullModel(store, DETECTOR_MODEL, context, pull);
+  return Fleet.start({
+    config,
+    capacity: capacityOf(options),
+    model,
+    detector,
+    maxUrlBytes: options.maxUpload,
+    signal,
+    logLevel: logLevelOf(config, options),
+  });
 }
 
 /** Jobs for a model of the catalogue are taken before a worker for it was ever started. */

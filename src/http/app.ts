@@ -28,14 +28,16 @@ export function createApp(services: Services): Express {
   app.use((req) => {
     throw new WavepoolError('ROUTE_NOT_FOUND', `${req.method} ${req.path}`);
   });
-  app.use(problemHandler);
+  app.use(problemHandler(services));
   return app;
 }
 
 /** Pages use their own files only; a transcript's audio is played from a blob. */
 const CONTENT_POLICY = {
   defaultSrc: ["'self'"],
+  fontSrc: ["'self'"],
   mediaSrc: ["'self'", 'blob:'],
+  styleSrc: ["'self'"],
   upgradeInsecureRequests: null,
 } satisfies Record<string, string[] | null>;
 

@@ -37,6 +37,8 @@ export async function readForm(req: Request, storeFile: StoreFile): Promise<Form
     fields.set(name, [...(fields.get(name) ?? []), value]);
   });
   parser.on('file', (field, bytes, info) => {
+    // A file that is broken off fails whoever reads it; without a reader, nobody is to be told.
+    bytes.on('error', () => undefined);
     if (field !== 'file') {
       const problem = new WavepoolError(
         'INVALID_REQUEST',
@@ -70,8 +72,9 @@ export function cleanName(name: string): string {
   return plain === '' ? NAMELESS : plain.slice(0, MAX_NAME);
 }
 
+/** Browsers write a quotation mark so, by the standard for forms. */
 function nameOf({ filename }: FileInfo): string {
-  return cleanName(filename ?? '');
+  return cleanName((filename ?? '').replaceAll('%22', '"'));
 }
 
 function openParser(req: Request): Busboy {

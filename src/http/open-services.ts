@@ -2,13 +2,16 @@
 
 import type { Logger } from '../core/logger.ts';
 import { ApiKeys } from '../queue/api-keys.ts';
+import type { AudioQueue } from '../queue/audio-queue.ts';
 import { BatchStore } from '../queue/batches.ts';
+import { readOverview } from '../queue/overview.ts';
 import { QueueRegistry, type QueueRegistryOptions } from '../queue/queue-registry.ts';
 import { Sessions } from '../queue/sessions.ts';
 import { LocalResultStore } from '../storage/local-result-store.ts';
 import { UploadStore } from '../storage/uploads.ts';
+import { createMetrics } from './metrics.ts';
 import { QueueLimit } from './queue-limit.ts';
-import type { MetricsSource, Services } from './services.ts';
+import type { Services } from './services.ts';
 import { type HttpSettings, SESSION_LIFE_MS } from './settings.ts';
 
 export interface OpenServicesOptions extends Pick<QueueRegistryOptions, 'address' | 'models'> {
@@ -18,7 +21,6 @@ export interface OpenServicesOptions extends Pick<QueueRegistryOptions, 'address
   readonly version: string;
   readonly logger: Logger;
   readonly closing: AbortSignal;
-  readonly metrics?: MetricsSource | undefined;
   /** Milliseconds since 1970. @defaultValue Date.now */
   readonly now?: (() => number) | undefined;
 }
@@ -28,11 +30,13 @@ export interface OpenServicesOptions extends Pick<QueueRegistryOptions, 'address
  * @throws {WavepoolError} REDIS_UNAVAILABLE
  */
 export async function openServices(options: OpenServicesOptions): Promise<Services> {
-  const { address, models, settings, version, logger, closing, metrics } = options;
+  const { address, models, settings, version, logger, closing } = options;
   const { now = Date.now } = options;
   const results = await LocalResultStore.open(options.resultsDir, now);
   const uploads = await UploadStore.open(options.uploadsDir, now);
-  const queues = await QueueRegistry.open({ address, models, now });
+  const metrics = createMetrics({ overview: () => readOverview(queues.connection, 0), now });
+  const onOpen = (queue: AudioQueue): void => metrics.observe(queue);
+  const queues = await QueueRegistry.open({ address, models, now, onOpen });
   const keys = new ApiKeys(queues.connection, now);
   const sessions = new Sessions(queues.connection, SESSION_LIFE_MS);
   return {

@@ -4,16 +4,24 @@ import type { ErrorRequestHandler, Response } from 'express';
 import { WavepoolError } from '../core/errors.ts';
 import { type ProblemDetails, problemOf } from '../core/problem.ts';
 import { requestContext } from './request-context.ts';
+import type { Services } from './services.ts';
 
 export const PROBLEM_TYPE = 'application/problem+json';
 
 /** How soon a client should try again. */
 const RETRY_AFTER_SECONDS = 5;
 
-/** The last handler of the app. Needs its four parameters to be one. */
-export const problemHandler: ErrorRequestHandler = (thrown, _req, res, _next) => {
+/** The last handler of the app. Express tells it from others by its four parameters. */
+export function problemHandler({ metrics }: Services): ErrorRequestHandler {
+  return (thrown, _req, res, _next) => {
+    const error = toRequestError(thrown);
+    metrics.countRefusal(error.code);
+    tell(error, thrown, res);
+  };
+}
+
+function tell(error: WavepoolError, thrown: unknown, res: Response): void {
   const { requestId, logger } = requestContext(res);
-  const error = toRequestError(thrown);
   if (error.code === 'INTERNAL') logger.error({ err: thrown }, 'request failed unexpectedly');
   else logger.debug({ code: error.code }, error.message);
   if (res.headersSent) {
@@ -22,7 +30,7 @@ export const problemHandler: ErrorRequestHandler = (thrown, _req, res, _next) =>
     return;
   }
   sendProblem(res, problemOf(error, requestId));
-};
+}
 
 export function sendProblem(res: Response, problem: ProblemDetails): void {
   if (problem.status === 429 || problem.status === 503)

@@ -50,7 +50,7 @@ export async function receiveUpload(
     // The rest of the body is of no use to anybody: the connection ends with the answer.
     req.res?.set('Connection', 'close');
     req.resume();
-    if (req.destroyed && !(error instanceof WavepoolError)) {
+    if (signal.aborted && !(error instanceof WavepoolError)) {
       throw new WavepoolError('CANCELLED', 'the client has gone', { cause: error });
     }
     throw error;

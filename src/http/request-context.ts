@@ -11,7 +11,7 @@ export interface RequestContext {
   logger: Logger;
   /** Known once the route has let the request in. */
   caller: Caller;
-  /** Aborts when the client has gone before the end of the response, or the server ends. */
+  /** Aborts when the client has gone before the end of the response, or the server's deadline for its end has passed. */
   readonly signal: AbortSignal;
 }
 
@@ -33,7 +33,7 @@ export function logJob(res: Response, jobId: string): void {
 }
 
 /** The first middleware. */
-export function openRequest({ logger, closing, now }: Services): RequestHandler {
+export function openRequest({ logger, now }: Services): RequestHandler {
   return (req, res, next) => {
     const sent = req.get('x-request-id') ?? '';
     const requestId = REQUEST_ID.test(sent) ? sent : randomUUID();
@@ -43,7 +43,7 @@ export function openRequest({ logger, closing, now }: Services): RequestHandler 
       requestId,
       logger: logger.child({ requestId }),
       caller: NOBODY,
-      signal: AbortSignal.any([gone.signal, closing]),
+      signal: gone.signal,
     });
     res.set('X-Request-Id', requestId);
     res.once('close', () => {

@@ -20,7 +20,7 @@ export interface RouteRequest<Params, Query, Headers, Body> {
   readonly caller: Caller;
   /** Carries the request's id. */
   readonly logger: Logger;
-  /** Aborts when the client has gone before the end of the response, or the server ends. */
+  /** Aborts when the client has gone. What streams for ever watches `services.closing`, too. */
   readonly signal: AbortSignal;
   readonly req: Request;
   readonly res: Response;

@@ -6,14 +6,9 @@ import type { QueueRegistry } from '../queue/queue-registry.ts';
 import type { Sessions } from '../queue/sessions.ts';
 import type { ResultStore } from '../storage/result-store.ts';
 import type { UploadStore } from '../storage/uploads.ts';
+import type { Metrics } from './metrics.ts';
 import type { QueueLimit } from './queue-limit.ts';
 import type { HttpSettings } from './settings.ts';
-
-/** What Prometheus reads. */
-export interface MetricsSource {
-  readonly contentType: string;
-  collect(): Promise<string>;
-}
 
 export interface Services {
   readonly queues: QueueRegistry;
@@ -24,8 +19,7 @@ export interface Services {
   readonly sessions: Sessions;
   /** Asked before jobs are added. */
   readonly limit: QueueLimit;
-  /** Without it, /metrics is not there. */
-  readonly metrics: MetricsSource | undefined;
+  readonly metrics: Metrics;
   readonly settings: HttpSettings;
   /** Of the package. */
   readonly version: string;

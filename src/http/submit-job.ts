@@ -39,10 +39,8 @@ export async function submitJob(
   }
   await limit.reserve(queue, 1);
   await referToUploads([{ id, input }], services);
-  await queue.add({ ...newJob(request, services.now()), id, input });
-  const view = await queue.get(id);
-  // A job may be picked up, end and be removed at once, but not within one round trip.
-  return view === undefined ? queues.get(id) : { queue, view };
+  const view = await queue.submit({ ...newJob(request, services.now()), id, input });
+  return { queue, view };
 }
 
 /** What the jobs of one request have in common, for `AudioQueue.add`. */

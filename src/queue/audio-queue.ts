@@ -1,17 +1,14 @@
-import { randomUUID } from 'node:crypto';
-import { type JobsOptions, Queue } from 'bullmq';
+import { Queue } from 'bullmq';
 import type { Redis } from 'ioredis';
 import { failureToError, WavepoolError } from '../core/errors.ts';
 import type { HeldJob } from '../core/ipc.ts';
 import {
-  type JobData,
   type JobId,
   type JobOutcome,
   type ModelId,
   type NewJob,
   parseJobData,
   parseJobId,
-  parseNewJob,
 } from '../core/job.ts';
 import { announceCancel, clearCancelMark, markCancelled } from './cancellation.ts';
 import {
@@ -28,16 +25,8 @@ import { type JobEventMap, JobEvents, type JobListener } from './job-events.ts';
 import { type JobListOptions, listJobs } from './job-list.ts';
 import { type JobView, viewOf } from './job-view.ts';
 import { rememberModel } from './known-models.ts';
+import { type JobParent, type PreparedJob, prepareJob } from './prepared-job.ts';
 import { bullKey, QUEUE_PREFIX, queueNameOf } from './queue-names.ts';
-
-/** How long finished jobs can be asked for and keep their id taken; results live on in the result store. */
-export const RETENTION = {
-  completed: { age: 7 * 86_400, count: 100_000 },
-  failed: { age: 30 * 86_400, count: 100_000 },
-} as const;
-
-/** Between attempts: 2 s, 4 s, 8 s … each shortened at random by up to half. */
-const BACKOFF = { type: 'exponential', delay: 2_000, jitter: 0.5 } as const;
 
 const CHUNK = 500;
 const ADD_ATTEMPTS = 5;
@@ -72,14 +61,6 @@ export interface JobCounts {
   readonly completed: number;
   readonly failed: number;
 }
-
-/** What some jobs are part of: see `BatchStore`. */
-export interface JobParent {
-  readonly queue: string;
-  readonly id: string;
-}
-
-type PreparedJob = { name: string; data: JobData; opts: JobsOptions & { jobId: JobId } };
 
 /** The jobs of one model: adds, reads, watches, cancels and retries them. Loads no native code. */
 export class AudioQueue {
@@ -129,12 +110,32 @@ export class AudioQueue {
    * @throws {WavepoolError} INVALID_REQUEST, REDIS_UNAVAILABLE
    */
   async add(job: NewJob): Promise<JobId> {
+    return (await this.submit(job)).id;
+  }
+
+  /**
+   * Like `add`, and tells what was added without asking for it: an id that the queue knew makes that wrong.
+   * @throws {WavepoolError} INVALID_REQUEST, REDIS_UNAVAILABLE
+   */
+  async submit(job: NewJob): Promise<JobView> {
     const { name, data, opts } = this.#prepare(job);
     await this.#guard(async () => {
       await this.#remember();
       await this.#queue.add(name, data, opts);
     });
-    return opts.jobId;
+    const { jobId: id, priority = 0, delay = 0 } = opts;
+    return {
+      id,
+      state: delay > 0 ? 'delayed' : 'waiting',
+      data,
+      priority,
+      attemptsMade: 0,
+      progress: undefined,
+      startedAt: undefined,
+      finishedAt: undefined,
+      outcome: undefined,
+      failure: undefined,
+    };
   }
 
   /**
@@ -155,8 +156,9 @@ export class AudioQueue {
   /** Undefined when the queue does not know the job, or no longer. */
   async get(id: JobId): Promise<JobView | undefined> {
     return this.#guard(async () => {
-      const job = await this.#queue.getJob(parseJobId(id));
-      return job === undefined ? undefined : viewOf(job, id);
+      const read = () => this.#queue.getJob(parseJobId(id));
+      const job = await read();
+      return job === undefined ? undefined : viewOf(job, id, read);
     });
   }
 
@@ -327,25 +329,8 @@ export class AudioQueue {
   }
 
   #prepare(job: NewJob, parent?: JobParent): PreparedJob {
-    const { id = randomUUID(), priority, delayMs, attempts, ...rest } = parseNewJob(job);
     const submittedAt = (this.#options.now ?? Date.now)();
-    const data = parseJobData({ ...rest, model: this.model, submittedAt });
-    return {
-      name: data.task,
-      data,
-      opts: {
-        jobId: id,
-        priority,
-        delay: delayMs,
-        attempts,
-        backoff: BACKOFF,
-        timestamp: submittedAt,
-        removeOnComplete: RETENTION.completed,
-        removeOnFail: RETENTION.failed,
-        stackTraceLimit: 1,
-        ...(parent === undefined ? {} : partOf(parent)),
-      },
-    };
+    return prepareJob(job, { model: this.model, submittedAt, parent });
   }
 
   /** BullMQ adds a bulk as a pipeline: after an error some jobs may be there and others not. */
@@ -382,8 +367,4 @@ export class AudioQueue {
       throw toRedisError(error);
     }
   }
-}
-
-function partOf({ queue, id }: JobParent): JobsOptions {
-  return { parent: { queue: `${QUEUE_PREFIX}:${queue}`, id }, ignoreDependencyOnFailure: true };
 }

@@ -105,7 +105,11 @@ export async function* readEndedItems(source: ItemSource): AsyncGenerator<BatchI
 
 async function readPlaces({ connection, id }: ItemSource, start: number): Promise<Place[]> {
   try {
-    const keys = await connection.zrange(batchItemsKey(id), String(start), String(start + CHUNK - 1));
+    const keys = await connection.zrange(
+      batchItemsKey(id),
+      String(start),
+      String(start + CHUNK - 1),
+    );
     return keys.map((key, at) => ({ index: start + at, key }));
   } catch (error) {
     throw toRedisError(error);

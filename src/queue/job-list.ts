@@ -47,7 +47,9 @@ async function latest(
     const jobs = await queue.getJobs([type], start, start + page - 1, false);
     // A job that is removed meanwhile leaves a hole.
     const present = jobs.filter((job) => job?.id !== undefined);
-    const views = await Promise.all(present.map((job) => viewOf(job, String(job.id))));
+    const views = await Promise.all(
+      present.map((job) => viewOf(job, String(job.id), () => queue.getJob(String(job.id)))),
+    );
     found.push(...views.flatMap((view) => (view && wanted.has(view.state) ? view : [])));
     if (jobs.length < page) break;
   }

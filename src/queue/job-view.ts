@@ -5,7 +5,15 @@ import { type JobData, JobOutcome, JobProgress, parseJobData } from '../core/job
 import { failureOf, type JobFailure } from './failures.ts';
 
 /** `cancelled` is a failure with the code CANCELLED. */
-export type JobState = 'waiting' | 'delayed' | 'running' | 'completed' | 'failed' | 'cancelled';
+export const JOB_STATES = [
+  'waiting',
+  'delayed',
+  'running',
+  'completed',
+  'failed',
+  'cancelled',
+] as const;
+export type JobState = (typeof JOB_STATES)[number];
 
 export interface JobView {
   readonly id: string;
@@ -68,9 +76,29 @@ function stateOf(bullState: string, end: JobEnd | undefined): JobState | undefin
   }
 }
 
-/** Undefined when the job vanished in the meantime. */
-export async function viewOf(job: Job, id: string): Promise<JobView | undefined> {
-  const bullState = await job.getState();
+const READ_ATTEMPTS = 5;
+
+/**
+ * A job's state is asked for after its data were read: one that ended in between is read once more, for its end is not in
+ * the data of before.
+ * @returns undefined when the job vanished in the meantime
+ */
+export async function viewOf(
+  job: Job,
+  id: string,
+  readAgain: () => Promise<Job | undefined>,
+): Promise<JobView | undefined> {
+  let latest: Job | undefined = job;
+  for (let attempt = 1; latest !== undefined && attempt <= READ_ATTEMPTS; attempt += 1) {
+    const bullState = await latest.getState();
+    const hasEnded = bullState === 'completed' || bullState === 'failed';
+    if (!hasEnded || latest.finishedOn !== undefined) return viewIn(latest, id, bullState);
+    latest = await readAgain();
+  }
+  return undefined;
+}
+
+function viewIn(job: Job, id: string, bullState: string): JobView | undefined {
   const end = endOf(job, bullState);
   const state = stateOf(bullState, end);
   if (state === undefined) return undefined;

@@ -15,7 +15,7 @@ export interface RecentFailure extends JobFailure {
   readonly model: ModelId;
   /** Milliseconds since 1970. */
   readonly failedAt: number;
-  /** The path of the input, where the job's data tells it. */
+  /** Path or name of the input, where the job's data tells it. */
   readonly input: string | undefined;
 }
 
@@ -103,9 +103,11 @@ async function readFailures(
   });
 }
 
+/** Jobs are not parsed for this: one that another version wrote still has a name. */
 function inputOf(data: unknown): string | undefined {
   if (typeof data !== 'object' || data === null || !('input' in data)) return undefined;
   const { input } = data;
-  const hasPath = typeof input === 'object' && input !== null && 'path' in input;
-  return hasPath ? String(input.path) : undefined;
+  if (typeof input !== 'object' || input === null) return undefined;
+  if ('path' in input) return String(input.path);
+  return 'name' in input ? String(input.name) : undefined;
 }

@@ -19,6 +19,8 @@ export interface QueueRegistryOptions {
   readonly address: RedisAddress;
   /** Models that may have jobs before a worker or a queue of theirs was ever seen. */
   readonly models: readonly ModelId[];
+  /** Told of each queue before anybody uses it. */
+  readonly onOpen?: ((queue: AudioQueue) => void) | undefined;
   /** Milliseconds since 1970. @defaultValue Date.now */
   readonly now?: (() => number) | undefined;
 }
@@ -75,6 +77,11 @@ export class QueueRegistry {
     return this.#open(model);
   }
 
+  /** Opens the queue of every known model, so that all their events are seen from now on. */
+  async openAll(): Promise<void> {
+    await Promise.all((await this.models()).map((model) => this.#open(model)));
+  }
+
   /** Ids are random or derived from what they stand for, so that at most one queue knows a job. */
   async find(id: JobId): Promise<FoundJob | undefined> {
     const models = await this.models();
@@ -119,8 +126,11 @@ export class QueueRegistry {
     if (this.#closing) throw new WavepoolError('SHUTTING_DOWN', 'the queues were closed');
     const known = this.#queues.get(model);
     if (known !== undefined) return known;
-    const { address, now } = this.#options;
-    const opening = AudioQueue.open({ address, model, now });
+    const { address, now, onOpen } = this.#options;
+    const opening = AudioQueue.open({ address, model, now }).then((queue) => {
+      onOpen?.(queue);
+      return queue;
+    });
     this.#queues.set(model, opening);
     // The next request tries again.
     opening.catch(() => this.#queues.delete(model));

@@ -4,7 +4,7 @@
  */
 import { stat } from 'node:fs/promises';
 import { WavepoolError } from '../core/errors.ts';
-import type { JobData, JobOutcome, JobProgress, PartialSegment } from '../core/job.ts';
+import type { JobData, JobInput, JobOutcome, JobProgress, PartialSegment } from '../core/job.ts';
 import type { Transcript } from '../core/transcript.ts';
 import type { ModelEntry } from '../runtime/model-entry.ts';
 import type { Runtime } from '../runtime/runtime.ts';
@@ -72,7 +72,9 @@ export class JobProcessor {
     const { runtime, ffmpeg, places } = this.#options;
     const recognizer = runtime.entry(attempt.data.model);
     await using input = await resolveInput(attempt.data.input, places, attempt.signal);
-    const reader = await openInput(runtime.engine, input, ffmpeg);
+    const reader = await openInput(runtime.engine, input, ffmpeg).catch((error: unknown) => {
+      throw namedAsSent(error, input, attempt.data.input);
+    });
     try {
       const transcription = await this.#run(attempt, reader, recognizer);
       if (transcription.durationSeconds === 0) {
@@ -126,6 +128,12 @@ export class JobProcessor {
     const services = { detector, recognizer, allowance, now: () => performance.now() };
     return new TranscriptionRun(reader, request, services).run(signal);
   }
+}
+
+/** Where an upload or a fetched file lies here means nothing to whoever sent it. */
+function namedAsSent(error: unknown, { path, name }: ResolvedInput, sent: JobInput): unknown {
+  if (sent.kind === 'path' || !(error instanceof WavepoolError)) return error;
+  return new WavepoolError(error.code, error.detail.replaceAll(path, name), { cause: error });
 }
 
 async function readIfThere(results: ResultStore, key: string): Promise<Transcript | undefined> {

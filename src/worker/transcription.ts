@@ -5,6 +5,7 @@
  * that this job shares with every other job of the worker; what the job keeps of its own is the detector's state, the
  * segmenter and the segments that are not finished yet. The first failure of any part ends the others.
  */
+import { setMaxListeners } from 'node:events';
 import type { TranscribeOptions } from '../core/job.ts';
 import { SAMPLE_RATE, type TaskResult, type TaskState } from '../runtime/engine.ts';
 import type { ModelEntry } from '../runtime/model-entry.ts';
@@ -76,6 +77,8 @@ export class TranscriptionRun {
     this.#services = services;
     this.#detectorState = services.detector.model.createState();
     this.#segmenter = createSegmenter(request.options, services);
+    // Every pending segment listens, and the allowance bounds those; Node takes more than ten for a leak.
+    setMaxListeners(0, this.#abort.signal);
   }
 
   /** @throws {WavepoolError} what ended the job: a code of decoding, recognition, CANCELLED or a timeout. */

@@ -6,10 +6,12 @@ import type { RunDirectoryOptions } from '../../src/bulk/run-directory.ts';
 import { runDirectory } from '../../src/bulk/run-directory.ts';
 import { resolveRoots } from '../../src/bulk/scan.ts';
 import type { RunEvent, RunSummary } from '../../src/bulk/summary.ts';
+import { watchInputs } from '../../src/bulk/watch-inputs.ts';
 import { WavepoolError } from '../../src/core/errors.ts';
 import { AudioQueue } from '../../src/queue/audio-queue.ts';
 import { LocalResultStore } from '../../src/storage/local-result-store.ts';
 import { startRedis, type TestRedis, temporaryFolder } from '../support/redis.ts';
+import { ManualWatchClock } from './manual-watch-clock.ts';
 import { startTranscribingWorker, type TranscribingWorker } from './transcribing-worker.ts';
 
 let redis: TestRedis;
@@ -345,4 +347,57 @@ test('a queue that cannot be opened ends the run with its reason', async () => {
   write({ 'a.wav': 'alpha', 'b.wav': 'beta' });
   const openQueue = () => Promise.reject(new Error('no workers'));
   await expect(run({ openQueue })).rejects.toThrow('no workers');
+});
+
+test('audio without a header: every file is an input and declared; another declaration is other work', async () => {
+  write({ 'call.ul': 'alpha', 'sub/42': 'beta', '.hidden': 'no recording' });
+  const mulaw = { codec: 'mulaw', sampleRate: 8_000, channels: 1 } as const;
+  const first = await runWithWorker({ rawFormat: mulaw });
+  expect(outputs()).toEqual({ 'call.txt': 'alpha\n', 'sub/42.txt': 'beta\n' });
+  const listed = await queue.list({ states: ['completed'], limit: 9 });
+  expect(listed.map(({ data }) => data.input.rawFormat)).toEqual([mulaw, mulaw]);
+  expect(first.summary).toMatchObject({ done: 2, skipped: 1 });
+  const again = await runWithWorker({ rawFormat: mulaw });
+  expect(again.summary).toMatchObject({ finished: 2, done: 0 });
+  const other = await runWithWorker({ rawFormat: { ...mulaw, sampleRate: 16_000 } });
+  expect(other.summary).toMatchObject({ finished: 0, done: 2 });
+});
+
+test('a watched directory: what comes in is transcribed, and after a restart only what is new', async () => {
+  const clock = new ManualWatchClock();
+  const settings = { directory: at('in'), out: at('out'), stableMs: 1_000, rescanMs: 5_000, clock };
+  /** Watches until that many inputs are done. */
+  const watch = async (inputs: number): Promise<RunSummary> => {
+    const halt = new AbortController();
+    let done = 0;
+    const ended = run({
+      source: (signal) => watchInputs(settings, signal),
+      signal: halt.signal,
+      onEvent: ({ type }) => {
+        if (type === 'done' || type === 'finished') done += 1;
+        if (done === inputs) halt.abort();
+      },
+    });
+    await clock.pass(settings.stableMs);
+    return ended;
+  };
+  await using worker = startWorker();
+  write({ 'a.wav': 'alpha' });
+  expect(await watch(1)).toMatchObject({ done: 1, finished: 0 });
+  write({ 'sub/b.wav': 'beta' });
+  expect(await watch(2)).toMatchObject({ done: 1, finished: 1 });
+  expect(worker.ran).toEqual(['a.wav', 'b.wav']);
+  expect(outputs()).toEqual({ 'a.txt': 'alpha\n', 'sub/b.txt': 'beta\n' });
+});
+
+test('many jobs at once are no cause for a warning about leaks', async () => {
+  const warnings: string[] = [];
+  const listen = (warning: Error): void => {
+    warnings.push(warning.name);
+  };
+  process.on('warning', listen);
+  write(Object.fromEntries(Array.from({ length: 20 }, (_, index) => [`${index}.wav`, 'x'])));
+  await runWithWorker({ maxInFlight: 16 });
+  process.off('warning', listen);
+  expect(warnings).toEqual([]);
 });

@@ -7,12 +7,20 @@ const COMMANDS: readonly (readonly string[])[] = [
   ['doctor'],
   ['models', 'list'],
   ['models', 'pull'],
+  ['watch'],
+  ['enqueue'],
+  ['status'],
+  ['jobs', 'list'],
+  ['jobs', 'show'],
+  ['jobs', 'cancel'],
+  ['jobs', 'retry'],
 ];
 
 const RUN_OPTIONS = [
   '--out',
   '--format',
   '--model',
+  '--input-format',
   '--slots',
   '--unvalidated-slots',
   '--batch',
@@ -40,7 +48,7 @@ test.each(COMMANDS)('%s %s has help and a description', async (...command) => {
 });
 
 test('every command that has workers takes the options of their capacity', async () => {
-  for (const command of ['run', 'worker']) {
+  for (const command of ['run', 'watch', 'worker']) {
     const { stdout } = await runCli([command, '--help']);
     for (const option of ['--slots', '--unvalidated-slots', '--batch', '--threads', '--workers'])
       expect(stdout).toContain(option);

@@ -18,6 +18,8 @@ export interface CliEnd {
 export interface CliSetup {
   /** What the doctor finds when it loads the addon. */
   readonly loadAddon?: () => Promise<string>;
+  /** Ctrl-C as soon as something is on standard output. */
+  readonly interruptAfterOutput?: boolean;
 }
 
 /** A command line over an empty home directory, which is removed afterwards. */
@@ -30,7 +32,10 @@ export async function runCli(argv: readonly string[], setup: CliSetup = {}): Pro
     stderr,
     config: { ...readConfig({ HOME: home }), searchPath: readConfig().searchPath },
     environment: { HOME: home },
-    onInterrupt: () => () => undefined,
+    onInterrupt: (handler) => {
+      if (setup.interruptAfterOutput === true) stdout.once('readable', handler);
+      return () => stdout.off('readable', handler);
+    },
     exitNow: () => undefined,
     exitCode: EXIT.done,
   };

@@ -77,22 +77,22 @@ test('bytes read in the unit that fits', () => {
   ]);
 });
 
-test('cores are shared out to slots and workers unless threads are given', () => {
-  const options = { slots: 'auto', batch: 'auto', workers: 1 } as const;
-  expect(capacityOf(options, 8)).toEqual({
+test('one worker of one thread per core, as far as cores and memory go, unless told otherwise', () => {
+  const options = { slots: 'auto', batch: 'auto', threads: 1, workers: 'auto' } as const;
+  const roomy = { cores: 4, freeBytes: 64 * 2 ** 30 };
+  expect(capacityOf(options, roomy)).toEqual({
     slots: 1,
     unvalidatedSlots: false,
     batch: 8,
-    threads: 8,
-    workers: 1,
+    threads: 1,
+    workers: 4,
   });
-  expect(capacityOf({ ...options, unvalidatedSlots: 2, workers: 2 }, 8)).toMatchObject({
-    slots: 2,
-    unvalidatedSlots: true,
-    threads: 2,
-  });
-  expect(capacityOf({ ...options, slots: 4, workers: 4 }, 8)).toMatchObject({ threads: 1 });
-  expect(capacityOf({ ...options, threads: 3 }, 8)).toMatchObject({ threads: 3 });
+  const slots = { ...options, unvalidatedSlots: 2 };
+  expect(capacityOf(slots, roomy)).toMatchObject({ slots: 2, unvalidatedSlots: true, workers: 2 });
+  expect(capacityOf({ ...options, threads: 3 }, roomy)).toMatchObject({ threads: 3, workers: 1 });
+  expect(capacityOf({ ...options, workers: 7 }, roomy)).toMatchObject({ workers: 7 });
+  expect(capacityOf(options, { ...roomy, cores: 96 })).toMatchObject({ workers: 8 });
+  expect(capacityOf(options, { ...roomy, freeBytes: 10 })).toMatchObject({ workers: 1 });
 });
 
 test('away from a terminal progress is a line every half minute', () => {

@@ -1,4 +1,5 @@
 /** A whole HTTP server on a free loopback port, with a Redis of its own. */
+import { mkdir, realpath } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createLogger } from '../../src/core/logger.ts';
 import { openServices } from '../../src/http/open-services.ts';
@@ -15,6 +16,8 @@ export interface TestServer extends AsyncDisposable {
   readonly redis: TestRedis;
   readonly services: Services;
   readonly uploadsDir: string;
+  /** The one folder in which inputs may be named by path. */
+  readonly inputRoot: string;
   /** `fetch` of a path. */
   request(path: string, init?: RequestInit): Promise<Response>;
   /** A POST of JSON. */
@@ -31,13 +34,21 @@ export interface TestServerOptions {
 export async function startTestServer(options: TestServerOptions = {}): Promise<TestServer> {
   const redis = await startRedis();
   const ending = new AbortController();
+  await mkdir(join(redis.dataDir, 'inputs'));
   const uploadsDir = join(redis.dataDir, 'uploads');
+  const inputRoot = await realpath(join(redis.dataDir, 'inputs'));
   const services = await openServices({
     address: redis.address,
     models: [TEST_MODEL],
     resultsDir: join(redis.dataDir, 'results'),
     uploadsDir,
-    settings: { ...DEFAULT_SETTINGS, port: 0, defaultModel: TEST_MODEL, ...options.settings },
+    settings: {
+      ...DEFAULT_SETTINGS,
+      port: 0,
+      defaultModel: TEST_MODEL,
+      inputRoots: [inputRoot],
+      ...options.settings,
+    },
     version: '0.0.0-test',
     logger: createLogger('silent', 'test'),
     closing: ending.signal,
@@ -59,6 +70,7 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
     redis,
     services,
     uploadsDir,
+    inputRoot,
     request,
     post: (path, body, headers = {}) =>
       request(path, {

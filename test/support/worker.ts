@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { type Job, type Processor, Worker } from 'bullmq';
 import { toWavepoolError } from '../../src/core/errors.ts';
-import type { JobData, JobOutcome, ModelId } from '../../src/core/job.ts';
+import { type JobData, JobOutcome, type ModelId } from '../../src/core/job.ts';
 import { openConnection, type RedisAddress } from '../../src/queue/connection.ts';
 import { toQueueError } from '../../src/queue/failures.ts';
 import { QUEUE_PREFIX, queueNameOf } from '../../src/queue/queue-names.ts';
@@ -37,7 +37,7 @@ function open(address: RedisAddress, model: ModelId, processor: Processor | null
   };
 }
 
-/** Runs jobs one at a time; what `run` throws is a failure as a real worker writes it. */
+/** Runs jobs one at a time; what `run` throws is a failure as a real worker writes it, and an outcome may be returned. */
 export function startWorker(
   address: RedisAddress,
   model: ModelId,
@@ -45,8 +45,8 @@ export function startWorker(
 ): AsyncDisposable {
   return open(address, model, async (job, token = '') => {
     try {
-      await run(job, token);
-      return outcomeOf(`result-of-${job.id}`);
+      const outcome = await run(job, token);
+      return JobOutcome.safeParse(outcome).data ?? outcomeOf(`result-of-${job.id}`);
     } catch (error) {
       throw toQueueError(toWavepoolError(error));
     }

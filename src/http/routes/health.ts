@@ -36,10 +36,10 @@ export const healthRoutes = [
     summary: 'Figures for Prometheus',
     scope: 'read',
     responses: { 200: { description: 'In its text format.', type: 'text/plain' } },
-    errors: ['ROUTE_NOT_FOUND'],
-    handle: async ({ services: { metrics } }) => {
-      if (metrics === undefined) throw new WavepoolError('ROUTE_NOT_FOUND', 'metrics are off');
-      return { status: 200, text: await metrics.collect(), type: metrics.contentType };
+    handle: async ({ services: { metrics, queues } }) => {
+      // Models that are new are watched from now on. Without Redis the metrics themselves say so.
+      await queues.openAll().catch(() => undefined);
+      return { status: 200, text: await metrics.render(), type: metrics.contentType };
     },
   }),
 ];

@@ -1,0 +1,173 @@
+/** `wavepool enqueue`: adds jobs to a model's queue and leaves them to its workers. */
+import { createHash } from 'node:crypto';
+import type { Command } from 'commander';
+import { InvalidArgumentError, Option } from 'commander';
+import { resolveRoots, type ScannedInput, scanInputs } from '../bulk/scan.ts';
+import type { NewJob, RawAudioFormat } from '../core/job.ts';
+import { AudioQueue } from '../queue/audio-queue.ts';
+import type { CliContext } from './context.ts';
+import { printLine } from './context.ts';
+import { EXIT } from './exit-codes.ts';
+import type { PlaceOptions } from './options.ts';
+import {
+  addInputFormatOption,
+  addOutputOptions,
+  addQueueOptions,
+  DEFAULT_MODEL,
+  parseCount,
+  parseDuration,
+  placesOf,
+} from './options.ts';
+import { RedisAccess } from './redis-access.ts';
+import { describeProblem } from './run-report.ts';
+
+/** Inputs added in one call. */
+const CHUNK = 500;
+const MAX_PRIORITY = 2_097_151;
+
+interface EnqueueOptions extends PlaceOptions {
+  readonly model: string;
+  readonly priority?: number;
+  readonly delay?: number;
+  readonly attempts?: number;
+  readonly timeout?: number;
+  readonly deadline?: number;
+  readonly tenant?: string;
+  readonly idempotencyKey?: string;
+  readonly inputFormat?: RawAudioFormat;
+  readonly partials?: true;
+  readonly json?: true;
+  readonly quiet?: true;
+}
+
+const HELP = `
+Prints the id of each job, in the order of the inputs. Workers on the same Redis take them: \`wavepool worker\`.
+\`wavepool jobs show ID\` tells how a job is doing. With --idempotency-key the same command may be repeated: a file whose job
+is known already is not added again, whatever became of that job.
+
+Exit codes: 0 all added, 1 some files could not be looked at, 2 usage, 3 this machine or its services.`;
+
+export function addEnqueueCommand(program: Command, context: CliContext): void {
+  const command = program
+    .command('enqueue')
+    .description('add files and directories to the queue of a model')
+    .argument('<path...>', 'audio or video files, or directories of them')
+    .option('--model <id>', 'what transcribes; see `wavepool models list`', DEFAULT_MODEL)
+    .addOption(
+      new Option('--priority <n>', 'lower runs first (default: 1000)').argParser(parsePriority),
+    )
+    .addOption(
+      new Option('--delay <time>', 'start no earlier than this from now').argParser(parseDuration),
+    )
+    .addOption(
+      new Option('--attempts <n>', 'tries of failures that may pass (default: 3)').argParser(
+        parseCount(100),
+      ),
+    )
+    .addOption(
+      new Option('--timeout <time>', 'longest time of running (default: 6h)').argParser(
+        parseDuration,
+      ),
+    )
+    .addOption(
+      new Option('--deadline <time>', 'end within this time from now, waiting included').argParser(
+        parseDuration,
+      ),
+    )
+    .option('--tenant <name>', 'on whose behalf')
+    .option('--idempotency-key <key>', 'adds each file once, however often the command is repeated')
+    .option('--partials', 'tell segments as they are recognized');
+  addInputFormatOption(command);
+  addQueueOptions(command);
+  addOutputOptions(command);
+  command.addHelpText('after', HELP).action(async (paths: string[], options: EnqueueOptions) => {
+    await enqueue(paths, options, context);
+  });
+}
+
+async function enqueue(
+  paths: readonly string[],
+  options: EnqueueOptions,
+  context: CliContext,
+): Promise<void> {
+  const roots = await resolveRoots(paths);
+  await using redis = await RedisAccess.open(placesOf(context.config, options));
+  await using queue = await AudioQueue.open({ address: redis.address, model: options.model });
+  const submission = new Submission(queue, options, context);
+  let skipped = 0;
+  let problems = 0;
+  const everyFile = options.inputFormat !== undefined;
+  for await (const entry of scanInputs(roots, { everyFile })) {
+    if (entry.kind === 'input') await submission.add(entry);
+    else if (entry.kind === 'skipped') skipped += 1;
+    else {
+      problems += 1;
+      printLine(context.stderr, describeProblem(entry, process.cwd()));
+    }
+  }
+  await submission.flush();
+  if (problems > 0) context.exitCode = EXIT.someFailed;
+  if (options.quiet === true) return;
+  const more = skipped > 0 ? `, ${skipped} more files are no audio` : '';
+  printLine(context.stderr, `${submission.added} jobs for ${options.model}${more}`);
+}
+
+/** Adds inputs some hundred at a time, so that memory does not grow with the directory. */
+class Submission {
+  added = 0;
+  readonly #queue: AudioQueue;
+  readonly #options: EnqueueOptions;
+  readonly #context: CliContext;
+  readonly #settings: Omit<NewJob, 'input'>;
+  #pending: ScannedInput[] = [];
+
+  constructor(queue: AudioQueue, options: EnqueueOptions, context: CliContext) {
+    this.#queue = queue;
+    this.#options = options;
+    this.#context = context;
+    const { priority, delay, attempts, tenant, partials, timeout, deadline } = options;
+    this.#settings = {
+      ...(priority === undefined ? {} : { priority }),
+      ...(delay === undefined ? {} : { delayMs: delay }),
+      ...(attempts === undefined ? {} : { attempts }),
+      ...(tenant === undefined ? {} : { tenant }),
+      ...(partials === undefined ? {} : { partials }),
+      clocks: {
+        ...(timeout === undefined ? {} : { timeoutMs: timeout }),
+        ...(deadline === undefined ? {} : { deadlineAt: Date.now() + deadline }),
+      },
+    };
+  }
+
+  async add(input: ScannedInput): Promise<void> {
+    this.#pending.push(input);
+    if (this.#pending.length === CHUNK) await this.flush();
+  }
+
+  async flush(): Promise<void> {
+    const inputs = this.#pending;
+    this.#pending = [];
+    const ids = await this.#queue.addMany(inputs.map((input) => this.#jobOf(input)));
+    this.added += ids.length;
+    for (const [at, id] of ids.entries()) {
+      const { model } = this.#options;
+      const line = { id, model, path: inputs[at]?.path };
+      printLine(this.#context.stdout, this.#options.json === true ? JSON.stringify(line) : id);
+    }
+  }
+
+  #jobOf({ path }: ScannedInput): NewJob {
+    const { idempotencyKey, inputFormat, tenant = '' } = this.#options;
+    const input = { kind: 'path', path, rawFormat: inputFormat } as const;
+    if (idempotencyKey === undefined) return { ...this.#settings, input };
+    const identity = JSON.stringify([tenant, idempotencyKey, path]);
+    const id = `key-${createHash('sha256').update(identity).digest('hex').slice(0, 40)}`;
+    return { ...this.#settings, id, input };
+  }
+}
+
+function parsePriority(text: string): number {
+  const priority = Number(text);
+  if (/^\d+$/.test(text) && priority <= MAX_PRIORITY) return priority;
+  throw new InvalidArgumentError(`Use a whole number from 0 to ${MAX_PRIORITY}.`);
+}

@@ -1,0 +1,94 @@
+/** `wavepool watch`: transcribes what comes into a directory until it is told to stop. */
+import path from 'node:path';
+import type { Command } from 'commander';
+import { Option } from 'commander';
+import { resolveRoots } from '../bulk/scan.ts';
+import { WavepoolError } from '../core/errors.ts';
+import type { RawAudioFormat } from '../core/job.ts';
+import type { TranscriptFormat } from '../core/transcript-formats.ts';
+import { TRANSCRIPT_FORMATS } from '../core/transcript-formats.ts';
+import type { CliContext } from './context.ts';
+import type { CapacityOptions, PlaceOptions } from './options.ts';
+import {
+  addCapacityOptions,
+  addInputFormatOption,
+  addPlaceOptions,
+  capacityOf,
+  DEFAULT_MODEL,
+  parseDuration,
+  parseFormats,
+  placesOf,
+} from './options.ts';
+import type { RunRequest } from './run-session.ts';
+import { runSession } from './run-session.ts';
+
+const DEFAULT_STABLE_MS = 10_000;
+
+interface WatchOptions extends PlaceOptions, CapacityOptions {
+  readonly out: string;
+  readonly format: TranscriptFormat[];
+  readonly model: string;
+  readonly stable: number;
+  readonly inputFormat?: RawAudioFormat;
+  readonly json?: true;
+  readonly quiet?: true;
+}
+
+const HELP = `
+A file is transcribed once nobody writes it any more: its size and time of change have stood still for --stable, and no
+process has it open for writing (where the system tells). It is transcribed again when it changes. Sub-folders are watched,
+too. Stop with Ctrl-C: running work is finished. The same command later goes on with what has come in meanwhile.
+
+Exit codes: 0 stopped as asked, 2 usage, 3 this machine or its services, 130 stopped at once.`;
+
+export function addWatchCommand(program: Command, context: CliContext): void {
+  const command = program
+    .command('watch')
+    .description('transcribe what comes into a directory')
+    .argument('<dir>', 'is watched, with everything below it')
+    .requiredOption('--out <dir>', 'write the transcripts here, and remember what is finished')
+    .addOption(
+      new Option('--format <list>', `comma-separated: ${TRANSCRIPT_FORMATS.join(', ')}`)
+        .argParser(parseFormats)
+        .default(['txt'], 'txt'),
+    )
+    .option('--model <id>', 'what transcribes; see `wavepool models list`', DEFAULT_MODEL)
+    .addOption(
+      new Option('--stable <time>', 'how long a file must stand still')
+        .argParser(parseDuration)
+        .default(DEFAULT_STABLE_MS, '10s'),
+    );
+  addInputFormatOption(command);
+  addCapacityOptions(command);
+  addPlaceOptions(command)
+    .option('--json', 'print one JSON object per input on stdout')
+    .option('--quiet', 'print failures only')
+    .addHelpText('after', HELP)
+    .action(async (directory: string, options: WatchOptions) => {
+      context.exitCode = await runSession(await requestOf(directory, options, context), context);
+    });
+}
+
+/** @throws {WavepoolError} INPUT_NOT_FOUND, INVALID_REQUEST */
+async function requestOf(
+  directory: string,
+  options: WatchOptions,
+  context: CliContext,
+): Promise<RunRequest> {
+  const roots = await resolveRoots([directory]);
+  if (roots.files.length > 0)
+    throw new WavepoolError('INVALID_REQUEST', `${directory} is not a directory`);
+  return {
+    roots,
+    out: path.resolve(options.out),
+    formats: options.format,
+    single: false,
+    model: options.model,
+    rawFormat: options.inputFormat,
+    watch: { stableMs: options.stable },
+    capacity: capacityOf(options),
+    config: placesOf(context.config, options),
+    json: options.json === true,
+    quiet: options.quiet === true,
+  };
+}

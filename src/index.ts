@@ -1,0 +1,39 @@
+/**
+ * Wavepool's public API for producers: queues, directories, results, formats, errors. Importing it loads no native code;
+ * a process that runs models imports `wavepool/worker`.
+ *
+ * @module wavepool
+ */
+
+export { type RunDirectoryOptions, runDirectory } from './bulk/run-directory.ts';
+export { resolveRoots, type ScanRoots } from './bulk/scan.ts';
+export type { RunEvent, RunSummary } from './bulk/summary.ts';
+export { type Config, readConfig } from './core/config.ts';
+export {
+  ERROR_CODES,
+  type ErrorCode,
+  errorRow,
+  toWavepoolError,
+  WavepoolError,
+} from './core/errors.ts';
+export {
+  JobClocks,
+  JobData,
+  JobInput,
+  JobOutcome,
+  JobProgress,
+  NewJob,
+  TranscribeOptions,
+  VadOptions,
+} from './core/job.ts';
+export { Transcript, TranscriptSegment, TranscriptWarning } from './core/transcript.ts';
+export {
+  renderTranscript,
+  TRANSCRIPT_FORMATS,
+  type TranscriptFormat,
+} from './core/transcript-formats.ts';
+export { AudioQueue } from './queue/audio-queue.ts';
+export type { RedisAddress } from './queue/connection.ts';
+export { EmbeddedRedis } from './queue/embedded-redis.ts';
+export { LocalResultStore } from './storage/local-result-store.ts';
+export type { ResultStore } from './storage/result-store.ts';

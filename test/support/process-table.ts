@@ -1,0 +1,26 @@
+/** Looks at processes from outside, through /proc. */
+import { readdir, readFile } from 'node:fs/promises';
+
+/** The worker processes of a command. */
+export async function workersOf(parentPid: number): Promise<number[]> {
+  const pids = (await readdir('/proc')).filter((name) => /^\d+$/.test(name)).map(Number);
+  const found = await Promise.all(pids.map((pid) => isWorkerOf(pid, parentPid)));
+  return pids.filter((_pid, at) => found[at]);
+}
+
+async function isWorkerOf(pid: number, parentPid: number): Promise<boolean> {
+  try {
+    const status = await readFile(`/proc/${pid}/status`, 'utf8');
+    if (!status.includes(`\nPPid:\t${parentPid}\n`)) return false;
+    return (await readFile(`/proc/${pid}/cmdline`, 'utf8')).includes('workers/audio-worker.js');
+  } catch {
+    return false;
+  }
+}
+
+/** The most memory that a process has had resident, in bytes; undefined when it has ended. */
+export async function peakMemory(pid: number): Promise<number | undefined> {
+  const status = await readFile(`/proc/${pid}/status`, 'utf8').catch(() => '');
+  const [, kibibytes] = /^VmHWM:\s+(\d+) kB$/m.exec(status) ?? [];
+  return kibibytes === undefined ? undefined : Number(kibibytes) * 1024;
+}

@@ -1,0 +1,74 @@
+/**
+ * A worker without an engine: it opens inputs as a real one does, and takes the bytes of a file for its transcript. Cancel
+ * requests reach it as they reach a real one.
+ */
+import { readFile } from 'node:fs/promises';
+import { isErrorCode, WavepoolError } from '../../src/core/errors.ts';
+import { CancellationListener } from '../../src/queue/cancellation.ts';
+import type { RedisAddress } from '../../src/queue/connection.ts';
+import { type InputPlaces, resolveInput } from '../../src/storage/inputs.ts';
+import type { ResultStore } from '../../src/storage/result-store.ts';
+import { transcriptOf } from './transcript.ts';
+import { outcomeOf, startWorker } from './worker.ts';
+
+export interface TranscriberOptions {
+  readonly address: RedisAddress;
+  readonly model: string;
+  readonly results: ResultStore;
+  readonly places: InputPlaces;
+}
+
+/**
+ * A file that begins with `fail CODE` fails with it, one that begins with `hang` runs until it is cancelled, and what is no
+ * text cannot be decoded.
+ */
+export async function startTranscriber(options: TranscriberOptions): Promise<AsyncDisposable> {
+  const { address, model, results, places } = options;
+  const cancellations = await CancellationListener.open({ address, model });
+  const worker = startWorker(address, model, async (job) => {
+    const id = String(job.id);
+    using watch = await cancellations.watch({ id, submittedAt: job.data.submittedAt });
+    await using input = await resolveInput(job.data.input, places, watch.signal);
+    const bytes = await readFile(input.path);
+    const text = decode(bytes, input.name);
+    const [word = '', code = ''] = text.split(' ');
+    if (word === 'fail' && isErrorCode(code)) throw new WavepoolError(code, 'as told');
+    if (word === 'hang') {
+      await job.updateProgress({
+        phase: 'running',
+        processedSeconds: 0.5,
+        totalSeconds: 1,
+        segmentsDone: 0,
+      });
+      await aborted(watch.signal);
+    }
+    const transcript = transcriptOf(id, text);
+    const { key } = await results.commit(id, {
+      ...transcript,
+      input: { name: input.name, path: input.path, bytes: bytes.length },
+    });
+    return outcomeOf(key);
+  });
+  return {
+    [Symbol.asyncDispose]: async () => {
+      await worker[Symbol.asyncDispose]();
+      cancellations.close();
+    },
+  };
+}
+
+function decode(bytes: Buffer, name: string): string {
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+  } catch (cause) {
+    throw new WavepoolError('INPUT_UNDECODABLE', name, { cause });
+  }
+}
+
+function aborted(signal: AbortSignal): Promise<never> {
+  return new Promise((_resolve, reject) => {
+    const fail = (): void => reject(signal.reason instanceof Error ? signal.reason : new Error());
+    if (signal.aborted) fail();
+    else signal.addEventListener('abort', fail, { once: true });
+  });
+}
