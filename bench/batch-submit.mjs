@@ -5,9 +5,8 @@
  * producer that sends the items and knows nothing else. Told are the time until the batch has all items, the largest
  * resident set of each process, the longest delay of its event loop, the most CPU time of all its threads that passed
  * between two turns of the loop (on a machine that does other work, too, the delay alone says little), and what the batch
- * holds in Redis. The inputs are one
- * small file, named over and over: every one is looked up on disk. Then one in ten items fails and the others complete,
- * which shows what counting and cancelling cost.
+ * holds in Redis. The inputs are one small file, named over and over: every one is looked up on disk. Then half of the
+ * items end, one in ten of them by failing, which shows what counting and cancelling cost.
  */
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
