@@ -12,6 +12,7 @@ import { startServer } from '../http/server.ts';
 import { DEFAULT_SETTINGS, type HttpSettings } from '../http/settings.ts';
 import { keepUploadsSwept } from '../http/upload-sweeper.ts';
 import { CATALOGUE } from '../models/catalogue.ts';
+import { Housekeeping } from '../worker/housekeeping.ts';
 import type { CliContext } from './context.ts';
 import { printLine } from './context.ts';
 import { Fleet, resultsFolder, uploadsFolder } from './fleet.ts';
@@ -144,6 +145,10 @@ async function serve(options: ServeOptions, context: CliContext): Promise<void> 
     await using server = await startServer(services);
     if (options.withWorker) fleet = await startFleet(options, config, context, watch);
     await using workers = fleet;
+    await using _housekeeping = await Housekeeping.start({
+      address: redis.address,
+      logger: createLogger(logLevelOf(config, options), 'housekeeping'),
+    });
     await queues.openAll();
     keepUploadsSwept(services);
     printLine(context.stdout, server.url);

@@ -1,7 +1,9 @@
 /** `wavepool worker`: serves a model's queue until it is told to stop. */
 import { once } from 'node:events';
 import type { Command } from 'commander';
+import { createLogger } from '../core/logger.ts';
 import { describeAddress } from '../queue/connection.ts';
+import { Housekeeping } from '../worker/housekeeping.ts';
 import type { CliContext } from './context.ts';
 import { printLine } from './context.ts';
 import { Fleet } from './fleet.ts';
@@ -57,6 +59,10 @@ async function serve(options: WorkerOptions, context: CliContext): Promise<void>
   try {
     fleet = await start(options, context, watch, quiet);
     const { queue, address } = fleet;
+    await using _housekeeping = await Housekeeping.start({
+      address,
+      logger: createLogger(quiet ? 'error' : context.config.logLevel, 'housekeeping'),
+    });
     say(`serving ${queue.model} through Redis at ${describeAddress(address)}`);
     if (!watch.signal.aborted) await once(watch.signal, 'abort');
     await fleet.drain(DRAIN_MS);

@@ -4,7 +4,6 @@
  * done twice changes nothing.
  */
 import { DelayedError, type Job, WaitingChildrenError, Worker } from 'bullmq';
-import type { Redis } from 'ioredis';
 import type { BatchCounts } from '../core/batch.ts';
 import type { Logger } from '../core/logger.ts';
 import { GATE_JOB, type GateData, PARENT_JOB } from '../queue/batch-flow.ts';
@@ -22,6 +21,8 @@ const RETENTION_MS = 30 * 86_400_000;
 const SWEEP_MS = 3_600_000;
 const CONCURRENT = 4;
 
+type Connection = ReturnType<typeof openConnection>;
+
 export interface HousekeepingOptions {
   readonly address: RedisAddress;
   readonly logger: Logger;
@@ -34,13 +35,13 @@ export interface HousekeepingOptions {
 export class Housekeeping implements AsyncDisposable {
   readonly #options: HousekeepingOptions;
   readonly #now: () => number;
-  readonly #connection: Redis;
+  readonly #connection: Connection;
   readonly #records: BatchRecords;
   readonly #worker: Worker;
   readonly #timer: NodeJS.Timeout;
   #closing: Promise<void> | undefined;
 
-  private constructor(options: HousekeepingOptions, connection: Redis) {
+  private constructor(options: HousekeepingOptions, connection: Connection) {
     this.#options = options;
     this.#now = options.now ?? Date.now;
     this.#connection = connection;

@@ -4,7 +4,7 @@ import { QueueRegistry } from '../../src/queue/queue-registry.ts';
 
 const [path = '', model = '', id = ''] = process.argv.slice(2);
 
-async function* items(): AsyncGenerator<NewItem> {
+function* items(): Generator<NewItem> {
   for (let number = 0; ; number++) {
     if (number % 50 === 0) process.send?.(number);
     yield { input: { kind: 'path', path: `/audio/${number}.wav` } };

@@ -111,7 +111,7 @@ test('items with keys are known again when others have come between them', async
   // Nothing of the chunk that broke off was added.
   expect((await store.get('keyed')).counts.total).toBe(0);
   const aborted = new AbortController();
-  async function* firstChunk(): AsyncGenerator<NewItem> {
+  function* firstChunk(): Generator<NewItem> {
     yield* keyed('bd');
     yield* itemsOf(98);
     aborted.abort(new Error('gone'));
