@@ -11,7 +11,10 @@ test('a key is made, shown once, listed without its secret and revoked', async (
   expect(scopes).toEqual(['read', 'manage']);
   const listed = await keys('list', '--json');
   expect(JSON.parse(listed.stdout)).toMatchObject([{ id, name: 'ci', scopes }]);
-  expect(listed.stdout).not.toContain(key.split('_')[2]);
+  // The secret itself may hold the character that separates it from the id.
+  const secret = key.split('_').slice(2).join('_');
+  expect(secret.length).toBeGreaterThan(20);
+  expect(listed.stdout).not.toContain(secret);
   expect((await keys('list')).stdout).toContain('read,manage');
   const revoked = await keys('revoke', id);
   expect(revoked.code).toBe(0);
