@@ -80,7 +80,7 @@ export class JobProcessor {
       if (transcription.durationSeconds === 0) {
         throw new WavepoolError('INPUT_EMPTY', describeInput(attempt.data.input));
       }
-      await assertUnchanged(input);
+      if (attempt.data.input.kind === 'path') await assertUnchanged(input);
       return buildTranscript({
         jobId: attempt.jobId,
         data: attempt.data,
@@ -145,7 +145,10 @@ async function readIfThere(results: ResultStore, key: string): Promise<Transcrip
   }
 }
 
-/** A file that was written to while it was read gives a transcript of nothing that ever existed. */
+/**
+ * A file that was written to while it was read gives a transcript of nothing that ever existed. Only files of others can
+ * change: an upload is named by its content, and the time it shows is that of its last use.
+ */
 async function assertUnchanged(input: ResolvedInput): Promise<void> {
   const now = await stat(input.path).catch(() => undefined);
   if (now && now.size === input.bytes && now.mtimeMs === input.modifiedAtMs) return;

@@ -1,0 +1,106 @@
+import { appendFile, mkdir, utimes, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { expect, test, vi } from 'vitest';
+import { type JobInput, parseJobData } from '../../src/core/job.ts';
+import { systemClock } from '../../src/runtime/clock.ts';
+import { Runtime } from '../../src/runtime/runtime.ts';
+import { LocalResultStore } from '../../src/storage/local-result-store.ts';
+import { uploadPath } from '../../src/storage/uploads.ts';
+import { DecodeAllowance } from '../../src/worker/decode-allowance.ts';
+import { type JobAttempt, JobProcessor } from '../../src/worker/job-processor.ts';
+import { temporaryFolder } from '../support/redis.ts';
+import { type EngineScript, scriptedEngine } from './scripted-engine.ts';
+
+const CONFIGURATION = {
+  mode: 'offline',
+  slots: 1,
+  threads: 1,
+  maxBatch: 4,
+  maxAudioSeconds: 1_000,
+  maxWaitMs: 0,
+  busyTimeoutMs: 0,
+} as const;
+
+const UPLOAD = 'a'.repeat(64);
+
+/** Processes jobs of one input on the scripted engine, in a folder that goes with the returned object. */
+async function workplace(script: Omit<EngineScript, 'audio'> = {}) {
+  const folder = await temporaryFolder();
+  const runtime = new Runtime(scriptedEngine({ audio: '.sss..', ...script }), systemClock);
+  const detector = runtime.add('vad', { ...CONFIGURATION, path: 'vad' });
+  const recognizer = runtime.add('asr', { ...CONFIGURATION, path: 'asr' });
+  await Promise.all([detector.load(), recognizer.load()]);
+  const results = await LocalResultStore.open(path.join(folder.path, 'results'));
+  const uploadsDir = path.join(folder.path, 'uploads');
+  const upload = uploadPath(uploadsDir, UPLOAD);
+  await mkdir(path.dirname(upload), { recursive: true });
+  await writeFile(upload, 'audio');
+  const recording = path.join(folder.path, 'recording.wav');
+  await writeFile(recording, 'audio');
+  const allowance = new DecodeAllowance({ totalSeconds: 60, minimumSeconds: 60 });
+  const places = { uploadsDir };
+  const options = { runtime, detector, results, allowance, ffmpeg: 'ffmpeg', places };
+  const processor = new JobProcessor(options);
+  const process = (input: JobInput, attempt: Partial<JobAttempt> = {}) =>
+    processor.process({
+      jobId: 'job',
+      data: parseJobData({ input, model: 'asr', submittedAt: Date.now() }),
+      priority: 0,
+      signal: new AbortController().signal,
+      onProgress: () => undefined,
+      assertOwned: () => Promise.resolve(),
+      ...attempt,
+    });
+  const dispose = async () => {
+    await runtime.close();
+    await folder[Symbol.asyncDispose]();
+  };
+  return { recording, upload, results, process, [Symbol.asyncDispose]: dispose };
+}
+
+test('a job ends with a pointer to the transcript that it committed', async () => {
+  await using place = await workplace();
+  const outcome = await place.process({ kind: 'path', path: place.recording });
+  expect(outcome).toMatchObject({ durationSeconds: 6, segments: 1, noSpeech: false });
+  const transcript = await place.results.read(outcome.resultKey);
+  expect(transcript.input).toMatchObject({ name: 'recording.wav', path: place.recording });
+});
+
+test('a job that has a result already is not run again', async () => {
+  const onRecognize = vi.fn();
+  await using place = await workplace({ onRecognize });
+  const input = { kind: 'path', path: place.recording } as const;
+  const first = await place.process(input);
+  expect(await place.process(input)).toEqual(first);
+  expect(onRecognize).toHaveBeenCalledTimes(1);
+});
+
+test('a file that is written to while it is read fails the job', async () => {
+  const late = { change: () => Promise.resolve() };
+  await using place = await workplace({ onRecognize: () => late.change() });
+  late.change = () => appendFile(place.recording, 'more');
+  await expect(place.process({ kind: 'path', path: place.recording })).rejects.toMatchObject({
+    code: 'INPUT_CHANGED',
+  });
+});
+
+test('an upload that another request uses meanwhile is the same audio', async () => {
+  const late = { use: () => Promise.resolve() };
+  await using place = await workplace({ onRecognize: () => late.use() });
+  late.use = () => utimes(place.upload, 1, 1);
+  const outcome = await place.process({ kind: 'upload', id: UPLOAD, name: 'talk.wav' });
+  expect(outcome.segments).toBe(1);
+});
+
+test('a job that belongs to another worker by now leaves no result', async () => {
+  await using place = await workplace();
+  const lost = new Error('the lock has run out');
+  const attempt = place.process(
+    { kind: 'path', path: place.recording },
+    { assertOwned: () => Promise.reject(lost) },
+  );
+  await expect(attempt).rejects.toBe(lost);
+  await expect(place.results.read(place.results.keyOf('job'))).rejects.toMatchObject({
+    code: 'RESULT_NOT_FOUND',
+  });
+});
