@@ -2,8 +2,7 @@ import { mkdirSync, readdirSync, readFileSync, rmSync, utimesSync, writeFileSync
 import path from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
 import { OutputFolder } from '../../src/bulk/output-folder.ts';
-import type { RunDirectoryOptions } from '../../src/bulk/run-directory.ts';
-import { runDirectory } from '../../src/bulk/run-directory.ts';
+import { type RunDirectoryOptions, runDirectory } from '../../src/bulk/run-directory.ts';
 import { resolveRoots } from '../../src/bulk/scan.ts';
 import type { RunEvent, RunSummary } from '../../src/bulk/summary.ts';
 import { watchInputs } from '../../src/bulk/watch-inputs.ts';
@@ -51,12 +50,8 @@ function write(files: Readonly<Record<string, string>>): void {
 }
 
 function startWorker(before?: (name: string) => Promise<void> | void): TranscribingWorker {
-  return startTranscribingWorker({
-    address: redis.address,
-    model,
-    results,
-    ...(before === undefined ? {} : { before }),
-  });
+  const { address } = redis;
+  return startTranscribingWorker({ address, model, results, ...(before ? { before } : {}) });
 }
 
 async function run(options: Partial<RunDirectoryOptions> = {}): Promise<RunSummary> {
