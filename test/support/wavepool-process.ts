@@ -62,6 +62,13 @@ export class WavepoolProcess {
     }
   }
 
+  /** The first line of standard output; what there is of it when the output ends before. */
+  async firstLine(): Promise<string> {
+    const { stdout } = this.#child;
+    while (stdout?.readable && !this.#stdout.includes('\n')) await once(stdout, 'data');
+    return this.#stdout.split('\n')[0] ?? '';
+  }
+
   kill(signal: NodeJS.Signals): void {
     this.#child.kill(signal);
   }

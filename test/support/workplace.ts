@@ -35,7 +35,7 @@ export class Workplace implements AsyncDisposable {
 
   /** A command with this data directory and the machine's models. */
   command(
-    name: 'run' | 'watch' | 'worker',
+    name: 'run' | 'serve' | 'watch' | 'worker',
     args: readonly string[],
     options?: StartOptions,
   ): WavepoolProcess {
