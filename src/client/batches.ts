@@ -10,8 +10,11 @@ import {
   BatchSubmission,
 } from '../core/batch-api.ts';
 import { WavepoolError } from '../core/errors.ts';
+import type { ServiceEvent } from '../core/events.ts';
 import { parseLeniently } from '../core/lenient-parse.ts';
 import type { TranscriptFormat } from '../core/transcript-formats.ts';
+import type { EventFeed } from './event-feed.ts';
+import { batchEvents, type FollowOptions } from './events.ts';
 import type { CallOptions } from './fleet.ts';
 import { type InputDetails, inputOf, type JobFilter, type JobSource } from './job-input.ts';
 import type { SubmitOptions } from './jobs.ts';
@@ -172,6 +175,15 @@ export class Batches {
     const path = apiPath`/v1/batches/${id}/retry`;
     const request = { method: 'POST', path, query: { cancelled }, signal } as const;
     return this.#transport.send(request, answerAs(BatchRetryResource));
+  }
+
+  /**
+   * What happens to a batch, from how it stands (`batch.snapshot`) until all its items have ended (`batch.finished`). Goes on
+   * by itself where it was when the connection breaks.
+   * @throws {WavepoolError} BATCH_NOT_FOUND; see `EventFeed`
+   */
+  events(id: string, options: FollowOptions = {}): EventFeed<ServiceEvent> {
+    return batchEvents(this.#transport, id, options);
   }
 
   /**

@@ -1,5 +1,5 @@
-/** Events of the server: of all queues, and what `Jobs.events` makes of those of one job. */
-import { JOB_END_EVENTS, ServiceEvent } from '../core/events.ts';
+/** Events of the server: of all queues, of one job, and of one batch. */
+import { BATCH_END_EVENT, JOB_END_EVENTS, ServiceEvent } from '../core/events.ts';
 import { parseLeniently } from '../core/lenient-parse.ts';
 import { EventFeed } from './event-feed.ts';
 import type { CallOptions } from './fleet.ts';
@@ -50,12 +50,27 @@ export function jobEvents(
   });
 }
 
+/** Ends with the batch. */
+export function batchEvents(
+  transport: Transport,
+  id: string,
+  { lastEventId, signal }: FollowOptions,
+): EventFeed<ServiceEvent> {
+  return new EventFeed(transport, {
+    path: apiPath`/v1/batches/${id}/events`,
+    parse: toServiceEvent,
+    isLast: ({ type }) => type === BATCH_END_EVENT,
+    lastEventId,
+    signal,
+  });
+}
+
 /** A newer server may tell what this version does not know: that is left out, unless somebody waits for it. */
 function toServiceEvent({ event, data }: SseMessage): ServiceEvent | undefined {
   try {
     return parseLeniently(ServiceEvent, JSON.parse(data), event);
   } catch (error) {
-    if (JOB_END_EVENTS.has(event)) throw error;
+    if (JOB_END_EVENTS.has(event) || event === BATCH_END_EVENT) throw error;
     return undefined;
   }
 }

@@ -65,18 +65,30 @@ export interface BatchView extends BatchRecord {
   readonly finishedAt: number | undefined;
 }
 
-/** A change of a batch's state, told in the event stream of the batches' queue. */
-export const BatchEvent = z.strictObject({
-  id: BatchId,
+/**
+ * `batch.opened`: it is there and takes items. `batch.closed`: it has all its items. `batch.cancelled`: waiting items have
+ * ended, running ones end soon. `batch.retried`: items that had ended wait again. `batch.finished`: all items have ended,
+ * which may happen again after a retry.
+ */
+export const BatchChange = z.enum([
+  'batch.opened',
+  'batch.closed',
+  'batch.cancelled',
+  'batch.retried',
+  'batch.finished',
+]);
+export type BatchChange = z.infer<typeof BatchChange>;
+
+/** How a batch stands after a change. */
+export const BatchStanding = z.strictObject({
+  batchId: BatchId,
+  tenant: BatchRecord.shape.tenant,
   state: BatchState,
   counts: BatchCounts,
-  /** All items have ended; a batch may finish again after a retry. */
-  finished: z.boolean(),
+  /** Null also when all items have ended, until somebody wrote it down. */
+  finishedAt: z.iso.datetime().nullable(),
 });
-export type BatchEvent = z.infer<typeof BatchEvent>;
-
-/** The `event` field of such an entry; its `data` field is a BatchEvent as JSON. */
-export const BATCH_EVENT_NAME = 'batch';
+export type BatchStanding = z.infer<typeof BatchStanding>;
 
 /** @throws {WavepoolError} INVALID_REQUEST */
 export function parseBatchId(raw: unknown): BatchId {
@@ -93,16 +105,10 @@ export function parseBatchRecord(raw: unknown): BatchRecord {
   return parsed(BatchRecord, raw, 'batch');
 }
 
-/** The event that an entry of the stream tells, or nothing for other entries. */
-export function parseBatchEvent(
-  fields: Readonly<{ event?: string | undefined; data?: string | undefined }>,
-): BatchEvent | undefined {
-  if (fields.event !== BATCH_EVENT_NAME) return undefined;
-  try {
-    return BatchEvent.safeParse(JSON.parse(fields.data ?? '')).data;
-  } catch {
-    return undefined;
-  }
+export function batchStanding(view: BatchView): BatchStanding {
+  const { id: batchId, tenant, state, counts, finishedAt } = view;
+  const finished = finishedAt === undefined ? null : new Date(finishedAt).toISOString();
+  return { batchId, tenant, state, counts, finishedAt: finished };
 }
 
 function parsed<Schema extends z.ZodType>(

@@ -1,6 +1,8 @@
 /** What happens to jobs, batches and models, as the event streams of the HTTP interface tell it. */
 import { z } from 'zod';
 import { FailureResource, JobResource } from './api.ts';
+import { BatchChange, BatchStanding } from './batch.ts';
+import { BatchResource } from './batch-api.ts';
 import { JobId, JobOutcome, JobProgress, ModelId, PartialSegment } from './job.ts';
 import { apiSchemas } from './openapi.ts';
 
@@ -34,6 +36,23 @@ export const JobSnapshotEvent = z.strictObject({
   type: z.literal('job.snapshot'),
   job: JobResource,
 });
+/** A batch began, or came to another state; told in the queue of its model. */
+export const BatchChangeEvent = BatchStanding.extend({
+  type: BatchChange,
+  at: Timestamp,
+  model: ModelId,
+});
+/** Only in the stream of its batch, at most once a second: items began or ended. */
+export const BatchProgressEvent = BatchStanding.extend({
+  type: z.literal('batch.progress'),
+  at: Timestamp,
+  model: ModelId,
+});
+/** Begins the stream of a batch, and tells where things stand when events were missed. */
+export const BatchSnapshotEvent = z.strictObject({
+  type: z.literal('batch.snapshot'),
+  batch: BatchResource,
+});
 /** Events of these models' queues were missed: what was derived from earlier ones must be read anew. */
 export const StreamResetEvent = z.strictObject({
   type: z.literal('stream.reset'),
@@ -41,7 +60,7 @@ export const StreamResetEvent = z.strictObject({
 });
 /** What other parts of the service publish on a queue. */
 export const CustomEvent = z.strictObject({
-  type: z.templateLiteral([z.enum(['batch', 'model', 'slot']), '.', z.string()]),
+  type: z.templateLiteral([z.enum(['model', 'slot']), '.', z.string()]),
   at: Timestamp,
   model: ModelId,
   data: z.record(z.string(), z.unknown()),
@@ -61,6 +80,9 @@ export const ServiceEvent = z
       JobFailedEvent,
       JobRemovedEvent,
       JobSnapshotEvent,
+      BatchChangeEvent,
+      BatchProgressEvent,
+      BatchSnapshotEvent,
       StreamResetEvent,
     ]),
     CustomEvent,
@@ -76,7 +98,10 @@ export const JOB_END_EVENTS: ReadonlySet<string> = new Set([
   'job.removed',
 ]);
 
-const CUSTOM_TYPE = /^(batch|model|slot)\.[a-z][a-z-]*$/;
+/** After it, the stream of a batch ends. */
+export const BATCH_END_EVENT = 'batch.finished';
+
+const CUSTOM_TYPE = /^(model|slot)\.[a-z][a-z-]*$/;
 
 export function isCustomEventType(name: string): name is CustomEvent['type'] {
   return CUSTOM_TYPE.test(name);
@@ -97,7 +122,12 @@ export const EventsQuery = z.strictObject({
     .pipe(z.array(ModelId).max(64))
     .meta({ description: 'only of these models, separated by commas' })
     .optional(),
-  tenant: z.string().min(1).max(128).meta({ description: 'only of its jobs' }).optional(),
+  tenant: z
+    .string()
+    .min(1)
+    .max(128)
+    .meta({ description: 'only of its jobs and batches' })
+    .optional(),
   types: z
     .string()
     .transform(splitAtCommas)

@@ -1,14 +1,14 @@
 /** Batches as records: what is known of them, how they open, close, finish and are forgotten. Needs no model's queue. */
-import { FlowProducer, Queue, QueueEventsProducer } from 'bullmq';
+import { FlowProducer, Queue } from 'bullmq';
 import type { Redis } from 'ioredis';
 import {
-  BATCH_EVENT_NAME,
+  type BatchChange,
   type BatchCounts,
-  type BatchEvent,
   type BatchId,
   type BatchRecord,
   type BatchState,
   type BatchView,
+  batchStanding,
   parseBatchRecord,
 } from '../core/batch.ts';
 import { addGate, addParent, removeGate, wakeParent } from './batch-flow.ts';
@@ -23,9 +23,8 @@ import {
   bullKey,
   QUEUE_PREFIX,
 } from './queue-names.ts';
+import { publishEvent } from './service-events.ts';
 
-/** Of the batches' queue; older events go first. */
-const MOST_EVENTS = 10_000;
 const SWEEP_PAGE = 100;
 
 /** `added`: it is new. `found`: it was there and still takes items. `closed`: it takes none. */
@@ -36,7 +35,6 @@ export class BatchRecords {
   readonly #now: () => number;
   readonly #queue: Queue;
   readonly #flows: FlowProducer;
-  readonly #events: QueueEventsProducer;
   #closing: Promise<void> | undefined;
 
   /** The connection stays the caller's. */
@@ -46,11 +44,9 @@ export class BatchRecords {
     const options = { connection, prefix: QUEUE_PREFIX };
     this.#queue = new Queue(BATCH_QUEUE, options);
     this.#flows = new FlowProducer(options);
-    this.#events = new QueueEventsProducer(BATCH_QUEUE, options);
     // Commands report their own errors.
     this.#queue.on('error', () => undefined);
     this.#flows.on('error', () => undefined);
-    this.#events.on('error', () => undefined);
   }
 
   async record(id: BatchId): Promise<BatchRecord | undefined> {
@@ -74,7 +70,7 @@ export class BatchRecords {
       if (known === undefined) {
         await addParent(this.#flows, record, { batchId: id, idleMs });
         await this.#connection.zadd(BATCHES_KEY, 'NX', record.createdAt, id);
-        await this.tell(id);
+        await this.tell(id, 'batch.opened');
         return 'added';
       }
       await this.#connection.zadd(BATCHES_KEY, 'NX', known.createdAt, id);
@@ -109,16 +105,22 @@ export class BatchRecords {
     await this.#guard(async () => {
       await this.#connection.hsetnx(batchTimesKey(id), 'closedAt', this.#now());
       await this.#release(id);
-      await this.tell(id);
+      await this.tell(id, 'batch.closed');
     });
   }
 
-  /** Marks the batch as cancelled, and closes it. */
+  /** Marks the batch as cancelled, and lets nothing be added. `cancelled` follows when its waiting items have ended. */
   async cancel(id: BatchId): Promise<void> {
     await this.#guard(async () => {
-      await this.#connection.hsetnx(batchTimesKey(id), 'cancelledAt', this.#now());
-      await this.close(id);
+      const now = this.#now();
+      await this.#connection.hsetnx(batchTimesKey(id), 'cancelledAt', now);
+      await this.#connection.hsetnx(batchTimesKey(id), 'closedAt', now);
+      await this.#release(id);
     });
+  }
+
+  async cancelled(id: BatchId): Promise<void> {
+    await this.tell(id, 'batch.cancelled');
   }
 
   /** Items are about to be retried: the batch does not finish, or finishes again, before `resumed`. */
@@ -133,7 +135,7 @@ export class BatchRecords {
   async resumed(id: BatchId): Promise<void> {
     await this.#guard(async () => {
       await this.#release(id);
-      await this.tell(id);
+      await this.tell(id, 'batch.retried');
     });
   }
 
@@ -159,19 +161,16 @@ export class BatchRecords {
     return this.#guard(async () => {
       const key = batchTimesKey(id);
       await this.#connection.hsetnx(key, 'finishedAt', this.#now());
-      return (await this.tell(id, true))?.counts;
+      return (await this.tell(id, 'batch.finished'))?.counts;
     });
   }
 
-  /** Publishes how the batch stands. */
-  async tell(id: BatchId, finished = false): Promise<BatchView | undefined> {
+  /** Publishes how the batch stands, in the order of its jobs' events: in the queue of its model. */
+  async tell(id: BatchId, type: BatchChange): Promise<BatchView | undefined> {
     const view = await this.read(id);
     if (view === undefined) return undefined;
-    const event: BatchEvent = { id, state: view.state, counts: view.counts, finished };
-    await this.#events.publishEvent(
-      { eventName: BATCH_EVENT_NAME, jobId: id, data: JSON.stringify(event) },
-      MOST_EVENTS,
-    );
+    const { model } = view;
+    await publishEvent(this.#connection, { type, model, data: batchStanding(view) });
     return view;
   }
 
@@ -217,7 +216,7 @@ export class BatchRecords {
   /** Idempotent. */
   dispose(): Promise<void> {
     this.#closing ??= (async () => {
-      await Promise.all([this.#queue.close(), this.#flows.close(), this.#events.close()]);
+      await Promise.all([this.#queue.close(), this.#flows.close()]);
     })();
     return this.#closing;
   }

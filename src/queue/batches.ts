@@ -148,6 +148,7 @@ export class BatchStore {
     if (state === 'completed') return this.get(id);
     await this.#records.cancel(id);
     await this.#cancelItems(id, await this.#record(id));
+    await this.#records.cancelled(id);
     return this.get(id);
   }
 

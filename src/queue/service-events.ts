@@ -1,5 +1,6 @@
 /** Between the event stream of a queue and the events that the service tells. */
 import type { Redis } from 'ioredis';
+import { BatchChange, BatchStanding } from '../core/batch.ts';
 import { errorRow } from '../core/errors.ts';
 import { timeOf } from '../core/event-position.ts';
 import { type CustomEvent, isCustomEventType, type ServiceEvent } from '../core/events.ts';
@@ -24,7 +25,8 @@ const TYPES: Readonly<Record<string, ServiceEvent['type']>> = {
 
 /** Undefined for what is of no interest outside of the queue. */
 export function serviceEventType(name: string): ServiceEvent['type'] | undefined {
-  return TYPES[name] ?? (isCustomEventType(name) ? name : undefined);
+  if (isCustomEventType(name)) return name;
+  return TYPES[name] ?? BatchChange.safeParse(name).data;
 }
 
 /** Undefined for what has no `serviceEventType`, and for what is damaged or of another version. */
@@ -35,6 +37,11 @@ export function toServiceEvent(
   const at = new Date(timeOf(id)).toISOString();
   if (isCustomEventType(name)) return { type: name, at, model, data: customData(fields) };
   const { jobId, data, returnvalue, failedReason = '' } = fields;
+  const { data: change } = BatchChange.safeParse(name);
+  if (change !== undefined) {
+    const standing = BatchStanding.safeParse(parseJson(data)).data;
+    return standing && { type: change, at, model, ...standing };
+  }
   if (jobId === undefined) return undefined;
   const about = { at, model, jobId };
   switch (name) {
@@ -86,13 +93,17 @@ function shownFailure(failure: JobFailure) {
   return { ...failure, type: errorRow(failure.code).type };
 }
 
+export type PublishedEvent =
+  | Pick<CustomEvent, 'type' | 'model' | 'data'>
+  | { readonly type: BatchChange; readonly model: ModelId; readonly data: BatchStanding };
+
 /**
  * Publishes an event on the queue of a model, for `GET /v1/events`.
  * @throws {WavepoolError} REDIS_UNAVAILABLE
  */
 export async function publishEvent(
   connection: Redis,
-  { type, model, data }: Pick<CustomEvent, 'type' | 'model' | 'data'>,
+  { type, model, data }: PublishedEvent,
 ): Promise<void> {
   const key = bullKey(queueNameOf(model), 'events');
   try {

@@ -37,7 +37,7 @@ function queueOf(model: string): Promise<AudioQueue> {
   return server.services.queues.queueOf(model);
 }
 
-async function tell(model: string, type: 'batch.note' | 'model.note', data: object): Promise<void> {
+async function tell(model: string, type: 'slot.note' | 'model.note', data: object): Promise<void> {
   const { connection } = server.services.queues;
   await publishEvent(connection, { type, model, data: { ...data } });
 }
@@ -89,26 +89,26 @@ test('a reader of many queues that comes back gets each event exactly once', asy
 });
 
 test('a reader that was away for more than memory holds gets the rest from Redis', async () => {
-  const first = await follow('?types=batch.note');
-  await tell(TEST_MODEL, 'batch.note', { number: 0 });
+  const first = await follow('?types=slot.note');
+  await tell(TEST_MODEL, 'slot.note', { number: 0 });
   await first.until(isNote(0));
   first.close();
   const connection = await server.redis.connection();
   const pipeline = connection.pipeline();
   for (let number = 1; number <= 6_000; number += 1) {
     pipeline.xadd(
-      ...([bullKey(TEST_MODEL, 'events'), '*', 'event', 'batch.note'] as const),
+      ...([bullKey(TEST_MODEL, 'events'), '*', 'event', 'slot.note'] as const),
       ...['data', JSON.stringify({ number })],
     );
   }
-  using live = await follow('?types=batch.note');
+  using live = await follow('?types=slot.note');
   await pipeline.exec();
   await live.until(isNote(6_000));
-  using second = await follow('?types=batch.note', first.lastId);
+  using second = await follow('?types=slot.note', first.lastId);
   const events = await second.until(isNote(6_000));
   expect(events.map(numberOf)).toEqual(Array.from({ length: 6_000 }, (_, i) => i + 1));
   // And is with the others from there.
-  await tell(TEST_MODEL, 'batch.note', { number: 6_001 });
+  await tell(TEST_MODEL, 'slot.note', { number: 6_001 });
   expect(numberOf((await second.next()) ?? (live.comments.at(0) as never))).toBe(6_001);
 });
 
@@ -159,17 +159,17 @@ test('the queue of a new model is found with everything that it told', async () 
 
 test('filters by model, type and tenant let through what they say', async () => {
   using byModel = await follow('?model=second-model&types=job.waiting');
-  using byTenant = await follow('?tenant=acme&types=job.waiting,batch.*');
+  using byTenant = await follow('?tenant=acme&types=job.waiting,slot.*');
   const [first, second] = [await queueOf(TEST_MODEL), await queueOf('second-model')];
   await first.add({ input: INPUT, tenant: 'other' });
   const ours = await first.add({ input: INPUT, tenant: 'acme' });
-  await tell(TEST_MODEL, 'batch.note', { number: 1, tenant: 'acme' });
+  await tell(TEST_MODEL, 'slot.note', { number: 1, tenant: 'acme' });
   const theirs = await second.add({ input: INPUT, tenant: 'other' });
   const last = await second.add({ input: INPUT, tenant: 'acme' });
   expect(await byModel.next()).toMatchObject({ data: { jobId: theirs } });
   expect(await byModel.next()).toMatchObject({ data: { jobId: last } });
   const told = await byTenant.until(({ data: { jobId } }) => jobId === last);
-  expect(told.filter(({ type }) => type === 'batch.note')).toHaveLength(1);
+  expect(told.filter(({ type }) => type === 'slot.note')).toHaveLength(1);
   expect(told.flatMap(({ data: { jobId } }) => jobId ?? [])).toEqual([ours, last]);
   const wrong = await server.request('/v1/events?types=nonsense');
   expect(wrong.status).toBe(400);
@@ -179,8 +179,8 @@ test('heartbeats come when nothing happens, and move the reader on', async () =>
   using reader = await follow('?types=job.completed');
   await heartbeat(reader);
   const before = reader.lastId;
-  using other = await follow('?types=batch.note');
-  await tell(TEST_MODEL, 'batch.note', { number: 7 });
+  using other = await follow('?types=slot.note');
+  await tell(TEST_MODEL, 'slot.note', { number: 7 });
   await other.until(isNote(7));
   await heartbeat(reader);
   expect(reader.comments.at(-1)).toBe('heartbeat');
@@ -196,13 +196,13 @@ test(
   '200 readers see every event exactly once',
   async () => {
     const readers = await Promise.all(
-      Array.from({ length: 200 }, () => follow('?types=batch.note')),
+      Array.from({ length: 200 }, () => follow('?types=slot.note')),
     );
     for (let number = 0; number < 50; number += 1) {
-      await tell(MODELS[number % 2] ?? '', 'batch.note', { number });
+      await tell(MODELS[number % 2] ?? '', 'slot.note', { number });
     }
-    await tell(MODELS[0] ?? '', 'batch.note', { number: 'a' });
-    await tell(MODELS[1] ?? '', 'batch.note', { number: 'b' });
+    await tell(MODELS[0] ?? '', 'slot.note', { number: 'a' });
+    await tell(MODELS[1] ?? '', 'slot.note', { number: 'b' });
     const ends = (events: readonly SseEvent[]): boolean =>
       ['a', 'b'].every((end) => events.some((event) => numberOf(event) === end));
     const all = await Promise.all(
@@ -226,15 +226,15 @@ test(
     const { port } = new URL(other.url);
     const slow = connect(Number(port), '127.0.0.1');
     await once(slow, 'connect');
-    slow.write('GET /v1/events?types=batch.note HTTP/1.1\r\nHost: localhost\r\n\r\n');
+    slow.write('GET /v1/events?types=slot.note HTTP/1.1\r\nHost: localhost\r\n\r\n');
     const head = await once(slow, 'data');
     slow.pause();
-    using live = await readSse(`${other.url}/v1/events?types=batch.note`);
+    using live = await readSse(`${other.url}/v1/events?types=slot.note`);
     expect(other.services.events.readers).toBe(2);
     const text = 'x'.repeat(50_000);
     const count = 400;
     for (let number = 0; number < count; number += 1) {
-      await tell(TEST_MODEL, 'batch.note', { number, text });
+      await tell(TEST_MODEL, 'slot.note', { number, text });
       await live.until(isNote(number));
     }
     expect(other.services.events.readers).toBe(1);
@@ -247,11 +247,11 @@ test(
     slow.resume();
     await once(slow, 'close');
     const ids = [
-      ...received.matchAll(/^id: (\S+)\nevent: batch.note\ndata: .*"number":(\d+).*\n\n/gm),
+      ...received.matchAll(/^id: (\S+)\nevent: slot.note\ndata: .*"number":(\d+).*\n\n/gm),
     ];
     const [, lastId, lastNumber] = ids.at(-1) ?? [];
     expect(Number(lastNumber)).toBeLessThan(count - 1);
-    using back = await follow('?types=batch.note', lastId);
+    using back = await follow('?types=slot.note', lastId);
     const rest = await back.until(isNote(count - 1));
     expect(rest.map(numberOf).at(0)).toBe(Number(lastNumber) + 1);
     expect(rest).toHaveLength(count - 1 - Number(lastNumber));

@@ -1,19 +1,23 @@
 /** What tests of batches stand on: queues, a store, and a reader of the batches' events. */
-import { type BatchEvent, parseBatchEvent } from '../../src/core/batch.ts';
+import type { z } from 'zod';
+import { BatchChangeEvent } from '../../src/core/events.ts';
 import { createLogger } from '../../src/core/logger.ts';
 import { BatchStore, type BatchStoreOptions, type NewItem } from '../../src/queue/batches.ts';
+import type { StreamEvent } from '../../src/queue/event-history.ts';
 import { EventStream } from '../../src/queue/event-stream.ts';
-import { BATCH_QUEUE } from '../../src/queue/queue-names.ts';
 import { QueueRegistry } from '../../src/queue/queue-registry.ts';
+import { toServiceEvent } from '../../src/queue/service-events.ts';
 import { Housekeeping, type HousekeepingOptions } from '../../src/worker/housekeeping.ts';
 import type { TestRedis } from '../support/redis.ts';
+
+type BatchChange = z.infer<typeof BatchChangeEvent>;
 
 export interface BatchFixture extends AsyncDisposable {
   readonly queues: QueueRegistry;
   readonly store: BatchStore;
   /** Resolves with the first event, from the beginning on, that fits; each is given once. */
-  event(fits: (event: BatchEvent) => boolean): Promise<BatchEvent>;
-  finished(id: string): Promise<BatchEvent>;
+  event(fits: (event: BatchChange) => boolean): Promise<BatchChange>;
+  finished(id: string): Promise<BatchChange>;
   housekeeping(options?: Partial<HousekeepingOptions>): Promise<Housekeeping>;
 }
 
@@ -24,19 +28,19 @@ export async function openBatches(
 ): Promise<BatchFixture> {
   const queues = await QueueRegistry.open({ address, models: [model] });
   const store = new BatchStore({ queues, ...options });
-  const heard: BatchEvent[] = [];
+  const heard: BatchChange[] = [];
   const waiting = new Set<() => void>();
   const stream = await EventStream.open({
     address,
-    queue: BATCH_QUEUE,
+    queue: model,
     onError: () => undefined,
     onGap: () => undefined,
     onEvents: (events) => {
-      heard.push(...events.flatMap(({ fields }) => parseBatchEvent(fields) ?? []));
+      heard.push(...events.flatMap((raw) => changeOf(model, raw) ?? []));
       for (const look of [...waiting]) look();
     },
   });
-  const event = (fits: (event: BatchEvent) => boolean): Promise<BatchEvent> =>
+  const event = (fits: (event: BatchChange) => boolean): Promise<BatchChange> =>
     new Promise((resolve) => {
       const look = (): void => {
         const at = heard.findIndex(fits);
@@ -52,7 +56,7 @@ export async function openBatches(
     queues,
     store,
     event,
-    finished: (id) => event((each) => each.id === id && each.finished),
+    finished: (id) => event((each) => each.batchId === id && each.type === 'batch.finished'),
     housekeeping: (more = {}) =>
       Housekeeping.start({ address, logger: createLogger('silent', 'test'), ...more }),
     [Symbol.asyncDispose]: async () => {
@@ -61,6 +65,10 @@ export async function openBatches(
       await queues.close();
     },
   };
+}
+
+function changeOf(model: string, raw: StreamEvent): BatchChange | undefined {
+  return BatchChangeEvent.safeParse(toServiceEvent(model, raw)).data;
 }
 
 /** Inputs `/audio/0.wav`, `/audio/1.wav` … */

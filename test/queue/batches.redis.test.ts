@@ -35,10 +35,14 @@ test('a batch counts every outcome exactly, with attempts that failed on the way
   });
   const counts = { ...NOTHING, total: 30, completed: 24, failed: 3, cancelled: 3 };
   expect(await batches.finished(created.id)).toEqual({
-    id: created.id,
+    type: 'batch.finished',
+    at: expect.any(String),
+    model: 'mixed',
+    batchId: created.id,
+    tenant: 'default',
     state: 'completed',
     counts,
-    finished: true,
+    finishedAt: expect.any(String),
   });
   const view = await store.get(created.id);
   expect(view).toMatchObject({ state: 'completed', counts, interrupted: false });

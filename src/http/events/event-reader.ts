@@ -49,7 +49,7 @@ export interface TenantReaderOptions {
 /** Events that wait to be looked up. */
 const MOST_WAITING = 20_000;
 
-/** Sends the events of one tenant's jobs; the others' are found out first. */
+/** Sends the events of one tenant's jobs and batches; the others' are found out first. */
 export class TenantReader implements LiveReader {
   readonly #options: TenantReaderOptions;
   #waiting = 0;
@@ -106,15 +106,17 @@ export class TenantReader implements LiveReader {
     return events.filter(({ event }) => {
       const { model, jobId } = event;
       return jobId === undefined
-        ? customTenant(event) === tenant
+        ? tenantOf(event) === tenant
         : tenants.tenantOf({ model, jobId }) === tenant;
     });
   }
 }
 
-/** Events of batches may say whose they are. */
-function customTenant({ event }: FeedEvent): unknown {
-  if (event === undefined || !('data' in event)) return undefined;
+/** Events of batches say whose they are, and others may. */
+function tenantOf({ event }: FeedEvent): unknown {
+  if (event === undefined) return undefined;
+  if ('tenant' in event) return event.tenant;
+  if (!('data' in event)) return undefined;
   const { tenant } = event.data;
   return tenant;
 }

@@ -1,8 +1,10 @@
 /** What happens, as it happens: server-sent events. */
 import { JobParams } from '../../core/api.ts';
+import { BatchParams } from '../../core/batch-api.ts';
 import { EventsHeaders, EventsQuery, ServiceEvent } from '../../core/events.ts';
 import { EventFilter } from '../events/event-filter.ts';
 import { EventReader, TenantReader } from '../events/event-reader.ts';
+import { followBatch } from '../events/follow-batch.ts';
 import { followEvents } from '../events/follow-events.ts';
 import { followJob } from '../events/follow-job.ts';
 import { SseResponse } from '../events/sse-response.ts';
@@ -51,7 +53,7 @@ const followAll = route({
   },
 });
 
-const followOne = route({
+const followJobOnly = route({
   method: 'get',
   path: '/v1/jobs/:id/events',
   name: 'followJob',
@@ -78,4 +80,29 @@ const followOne = route({
   },
 });
 
-export const eventRoutes = [followAll, followOne];
+const followBatchOnly = route({
+  method: 'get',
+  path: '/v1/batches/:id/events',
+  name: 'followBatch',
+  tag: 'events',
+  summary: 'The events of one batch, until all its items have ended',
+  description:
+    'Server-sent events. Begins with `batch.snapshot`, unless Last-Event-ID says where to go on; `batch.progress` tells new counts, at most once a second. Ends after `batch.finished`; a client that comes back after that gets 204, which browsers take for an end.',
+  scope: 'read',
+  params: BatchParams,
+  headers: EventsHeaders,
+  responses: {
+    200: { description: 'Until the batch has finished.', type: STREAM, schema: ServiceEvent },
+    204: { description: 'The end was told before.' },
+  },
+  errors: ['BATCH_NOT_FOUND'],
+  handle: async (request) => {
+    const { params, headers, services } = request;
+    const client = openClient(request);
+    const lastEventId = headers['last-event-id'];
+    const isFollowed = await followBatch(services, params.id, { client, lastEventId });
+    return isFollowed ? STREAMED : { status: 204 };
+  },
+});
+
+export const eventRoutes = [followAll, followJobOnly, followBatchOnly];
