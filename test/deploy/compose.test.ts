@@ -1,6 +1,9 @@
 import { readFileSync, type Stats, statSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
-import { readYaml, type Yaml } from './read-yaml.ts';
+import { parse } from 'yaml';
+
+/** What a value of the file can be. */
+type Yaml = string | number | boolean | null | Yaml[] | { [key: string]: Yaml };
 
 function repositoryFile(name: string): string {
   return readFileSync(new URL(`../../${name}`, import.meta.url), 'utf8');
@@ -19,7 +22,7 @@ function words(value: Yaml | undefined): string[] {
   return Array.isArray(value) ? value.map(String) : [];
 }
 
-const compose = readYaml(repositoryFile('docker-compose.yml'));
+const compose: Yaml = parse(repositoryFile('docker-compose.yml'), { merge: true });
 const service = (name: string, ...path: readonly string[]): Yaml | undefined =>
   member(compose, 'services', name, ...path);
 const OURS = ['keys', 'server', 'worker'];
