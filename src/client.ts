@@ -31,4 +31,5 @@ export type { BatchItemResource, BatchResource, BatchResultLine } from './core/b
 export { ERROR_CODES, type ErrorCode, WavepoolError } from './core/errors.ts';
 export type { ServiceEvent } from './core/events.ts';
 export { InvalidRequestError } from './core/problem.ts';
+export type { SpeechActivity, SpeechActivitySegment } from './core/speech-activity.ts';
 export type { Transcript, TranscriptSegment } from './core/transcript.ts';

@@ -7,7 +7,7 @@ import type { ModelConfiguration, ModelEntry } from '../runtime/model-entry.ts';
 import { MAX_SLOTS } from '../runtime/model-slots.ts';
 import { Runtime } from '../runtime/runtime.ts';
 import { DecodeAllowance } from './decode-allowance.ts';
-import { DECODE_STEP_SECONDS } from './transcription.ts';
+import { DECODE_STEP_SECONDS } from './speech-search.ts';
 
 /** Jobs taken beyond what fills every slot's batch, so that the next batch is ready when one ends. */
 const LOOK_AHEAD = 2;
@@ -41,7 +41,8 @@ export async function loadServedModels(
   const runtime = new Runtime(engine, systemClock);
   try {
     const detector = runtime.add(settings.detector.id, detectorConfiguration(settings));
-    const recognizers = settings.models.map((model) =>
+    const others = settings.models.filter(({ id }) => id !== settings.detector.id);
+    const recognizers = others.map((model) =>
       runtime.add(model.id, recognizerConfiguration(model)),
     );
     for (const entry of [detector, ...recognizers]) await entry.load();
@@ -59,8 +60,10 @@ function decodeAllowance(): DecodeAllowance {
   });
 }
 
-/** Detection is cheap and never held for long: one slot of one thread serves every job of the worker. */
-function detectorConfiguration({ detector }: WorkerSettings): ModelConfiguration {
+/** Detection is cheap and never held for long: one slot of one thread serves every job, unless it has jobs of its own. */
+function detectorConfiguration({ detector, models }: WorkerSettings): ModelConfiguration {
+  const served = models.find(({ id }) => id === detector.id);
+  if (served !== undefined) return recognizerConfiguration(served);
   return {
     path: detector.path,
     mode: 'offline',

@@ -27,6 +27,8 @@ export interface SegmenterOptions {
 export interface SpeechSegment {
   readonly startSample: number;
   readonly endSample: number;
+  /** Mean probability of its windows, padding left out. */
+  readonly confidence: number;
 }
 
 /** How far below the threshold speech must fall to end: without hysteresis a wavering voice is chopped up. */
@@ -130,6 +132,7 @@ export class SpeechSegmenter {
     const spoken = (end - start) * windowSamples;
     const isNoise = spoken < minSpeechSamples && !this.#continued;
     const padBefore = this.#continued ? 0 : this.#padSamples;
+    const confidence = mean(this.#probabilities.slice(0, end - start));
     this.#speechStart = undefined;
     this.#silenceStart = undefined;
     this.#probabilities = [];
@@ -139,6 +142,7 @@ export class SpeechSegmenter {
     return {
       startSample: Math.max(0, start * windowSamples - padBefore),
       endSample: Math.min(totalSamples, end * windowSamples + padAfter),
+      confidence,
     };
   }
 
@@ -163,12 +167,16 @@ function quietestWindow(probabilities: readonly number[], from: number): number 
   for (let i = best; i < probabilities.length - 1; i += 1) {
     const first = Math.max(0, i - SPLIT_SMOOTHING);
     const around = probabilities.slice(first, i + SPLIT_SMOOTHING + 1);
-    const mean = around.reduce((sum, p) => sum + p, 0) / around.length;
-    const loudness = mean + (probabilities[i] ?? 0);
+    const loudness = mean(around) + (probabilities[i] ?? 0);
     if (loudness <= lowest) {
       lowest = loudness;
       best = i;
     }
   }
   return best;
+}
+
+/** 0 of nothing. */
+function mean(values: readonly number[]): number {
+  return values.reduce((sum, value) => sum + value, 0) / Math.max(1, values.length);
 }

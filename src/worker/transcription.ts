@@ -7,33 +7,28 @@
  */
 import { setMaxListeners } from 'node:events';
 import type { TranscribeOptions } from '../core/job.ts';
-import { SAMPLE_RATE, type TaskResult, type TaskState } from '../runtime/engine.ts';
+import { assertModelDoes, jobTaskOf } from '../core/model-task.ts';
+import { SAMPLE_RATE, type TaskResult } from '../runtime/engine.ts';
 import type { ModelEntry } from '../runtime/model-entry.ts';
 import type { DecodeAllowance } from './decode-allowance.ts';
 import type { InputReader } from './input-reader.ts';
 import { PendingSegments, type RecognizedSegment } from './pending-segments.ts';
-import { type SpeechSegment, SpeechSegmenter } from './speech-segmenter.ts';
-
-/** Audio decoded and searched for speech per step. */
-export const DECODE_STEP_SECONDS = 30;
+import {
+  DECODE_STEP_SECONDS,
+  type SearchRequest,
+  type SearchServices,
+  SpeechSearch,
+} from './speech-search.ts';
+import type { SpeechSegment } from './speech-segmenter.ts';
 
 /** What a job shares with the others of its worker. */
-export interface TranscriptionServices {
-  readonly detector: ModelEntry;
+export interface TranscriptionServices extends SearchServices {
   readonly recognizer: ModelEntry;
   readonly allowance: DecodeAllowance;
-  readonly now: () => number;
 }
 
-export interface TranscriptionRequest {
-  readonly jobId: string;
-  /** Order of arrival at this worker. */
-  readonly sequence: number;
-  readonly priority: number;
-  /** Run in batches of one: a worker has crashed on this job before. */
-  readonly alone: boolean;
+export interface TranscriptionRequest extends SearchRequest {
   readonly options: TranscribeOptions;
-  readonly busyTimeoutMs: number;
   /** Called when a slot picks up a segment, and when a segment is done. */
   readonly onProgress: (progress: TranscriptionProgress) => void;
   /** Called when a segment is done, in the order in which they are. */
@@ -60,23 +55,21 @@ export class TranscriptionRun {
   readonly #reader: InputReader;
   readonly #request: TranscriptionRequest;
   readonly #services: TranscriptionServices;
-  readonly #segmenter: SpeechSegmenter;
+  readonly #search: SpeechSearch;
   readonly #pending = new PendingSegments();
-  readonly #detectorState: TaskState;
   /** Aborted by the job's own signal or by the first failure inside. */
   readonly #abort = new AbortController();
-  /** Samples that detection has seen. */
-  #detected = 0;
-  #decodeMs = 0;
-  #vadMs = 0;
   #asrStartedAt: number | undefined;
 
+  /** @throws {WavepoolError} TASK_UNSUPPORTED, MODEL_LOAD_FAILED */
   constructor(reader: InputReader, request: TranscriptionRequest, services: TranscriptionServices) {
     this.#reader = reader;
     this.#request = request;
     this.#services = services;
-    this.#detectorState = services.detector.model.createState();
-    this.#segmenter = createSegmenter(request.options, services);
+    const { id, model } = services.recognizer;
+    assertModelDoes('transcribe', id, jobTaskOf(model.info.task));
+    const longestSeconds = model.info.maxSegmentSeconds || undefined;
+    this.#search = new SpeechSearch(reader, request, services, longestSeconds);
     // Every pending segment listens, and the allowance bounds those; Node takes more than ten for a leak.
     setMaxListeners(0, this.#abort.signal);
   }
@@ -112,12 +105,8 @@ export class TranscriptionRun {
     const { signal } = this.#abort;
     while (!audio.ended) {
       await this.#waitForRoom();
-      const startedAt = this.#services.now();
-      await this.#reader.decodeUntil(audio.endSample + DECODE_STEP_SECONDS * SAMPLE_RATE, signal);
-      this.#decodeMs += this.#services.now() - startedAt;
-      await this.#detectSpeech();
+      await this.#search.step(signal, (segment) => this.#recognize(segment));
     }
-    for (const segment of this.#segmenter.finish(audio.endSample)) this.#recognize(segment);
   }
 
   /** Waits until recognition has freed enough audio for another step. */
@@ -133,53 +122,30 @@ export class TranscriptionRun {
   }
 
   #firstNeededSample(): number {
-    return Math.min(this.#segmenter.keepFrom, this.#pending.firstNeededSample ?? Infinity);
+    return Math.min(this.#search.keepFrom, this.#pending.firstNeededSample ?? Infinity);
   }
 
   #releaseAudio(): void {
     this.#reader.audio.release(this.#firstNeededSample());
   }
 
-  /** Runs detection over all whole windows that are new; at the end of the input over the rest, too. */
-  async #detectSpeech(): Promise<void> {
-    const { windowSamples } = this.#services.detector.model.info;
-    const { audio } = this.#reader;
-    const fresh = audio.endSample - this.#detected;
-    const endSample = audio.ended
-      ? audio.endSample
-      : this.#detected + Math.floor(fresh / windowSamples) * windowSamples;
-    if (endSample === this.#detected) return;
-    const startedAt = this.#services.now();
-    const startSample = this.#detected;
-    const { probabilities } = await this.#services.detector.submit(
-      {
-        ...this.#batchIdentity('vad'),
-        task: { audio, startSample, endSample, state: this.#detectorState, options: {} },
-        jobRemainingSeconds: 0,
-      },
-      { signal: this.#abort.signal, busyTimeoutMs: this.#request.busyTimeoutMs },
-    );
-    this.#vadMs += this.#services.now() - startedAt;
-    this.#detected = endSample;
-    for (const segment of this.#segmenter.push(probabilities)) this.#recognize(segment);
-  }
-
-  #batchIdentity(key: string) {
-    const { jobId, sequence, priority, alone } = this.#request;
-    return { jobId, jobSequence: sequence, priority, alone, key };
-  }
-
   #recognize(segment: SpeechSegment): void {
     const { audio } = this.#reader;
+    const { jobId, sequence, priority, alone, busyTimeoutMs } = this.#request;
+    const { startSample, endSample } = segment;
     this.#asrStartedAt ??= this.#services.now();
     const recognition = this.#services.recognizer.submit(
       {
-        ...this.#batchIdentity('asr'),
-        task: { audio, ...segment, options: {} },
-        jobRemainingSeconds: (audio.endSample - segment.startSample) / SAMPLE_RATE,
+        jobId,
+        jobSequence: sequence,
+        priority,
+        alone,
+        key: 'asr',
+        task: { audio, startSample, endSample, options: {} },
+        jobRemainingSeconds: (audio.endSample - startSample) / SAMPLE_RATE,
         onStart: () => this.#reportProgress(),
       },
-      { signal: this.#abort.signal, busyTimeoutMs: this.#request.busyTimeoutMs },
+      { signal: this.#abort.signal, busyTimeoutMs },
     );
     const ended = this.#pending.add(segment, this.#watched(recognition, segment));
     void ended.then(() => this.#reportProgress());
@@ -201,7 +167,7 @@ export class TranscriptionRun {
 
   #reportProgress(): void {
     const { audio } = this.#reader;
-    const needed = this.#pending.firstNeededSample ?? this.#detected;
+    const needed = this.#pending.firstNeededSample ?? this.#search.detectedSamples;
     this.#request.onProgress({
       processedSeconds: needed / SAMPLE_RATE,
       totalSeconds: audio.ended ? audio.endSample / SAMPLE_RATE : null,
@@ -213,30 +179,11 @@ export class TranscriptionRun {
     const now = this.#services.now();
     return {
       durationSeconds: this.#reader.audio.endSample / SAMPLE_RATE,
-      speechSeconds: this.#segmenter.speechSamples / SAMPLE_RATE,
+      speechSeconds: this.#search.speechSamples / SAMPLE_RATE,
       segments: this.#pending.recognized(),
-      decodeMs: this.#decodeMs,
-      vadMs: this.#vadMs,
+      decodeMs: this.#search.decodeMs,
+      vadMs: this.#search.vadMs,
       asrMs: this.#asrStartedAt === undefined ? 0 : now - this.#asrStartedAt,
     };
   }
-}
-
-function createSegmenter(
-  options: TranscribeOptions,
-  { detector, recognizer }: TranscriptionServices,
-): SpeechSegmenter {
-  const samples = (ms: number) => Math.round((ms * SAMPLE_RATE) / 1_000);
-  const modelLimit = recognizer.model.info.maxSegmentSeconds || Number.POSITIVE_INFINITY;
-  const longest = Math.min(options.maxSegmentSeconds ?? modelLimit, modelLimit);
-  return new SpeechSegmenter({
-    windowSamples: detector.model.info.windowSamples,
-    threshold: options.vad.threshold,
-    minSpeechSamples: samples(options.vad.minSpeechMs),
-    minSilenceSamples: samples(options.vad.minSilenceMs),
-    targetSamples: samples(options.vad.targetSegmentMs),
-    longSilenceSamples: samples(options.vad.longSilenceMs),
-    padSamples: samples(options.vad.padMs),
-    maxSegmentSamples: samples(1_000 * longest),
-  });
 }

@@ -2,6 +2,7 @@
 import { JobRequest } from '../../core/api.ts';
 import { toWavepoolError, WavepoolError } from '../../core/errors.ts';
 import { type JobId, ModelId, type UploadId } from '../../core/job.ts';
+import { asTranscript } from '../../core/job-result.ts';
 import type { Logger } from '../../core/logger.ts';
 import { TranscriptionForm } from '../../core/openai.ts';
 import { parseRequestPart } from '../../core/problem.ts';
@@ -60,7 +61,7 @@ export async function awaitTranscript(
 ): Promise<Transcript> {
   try {
     const { resultKey } = await queue.waitFor(id, signal);
-    return await services.results.read(resultKey);
+    return asTranscript(await services.results.read(resultKey));
   } catch (error) {
     if (!signal.aborted) throw toWavepoolError(error);
     await stop(queue, id);

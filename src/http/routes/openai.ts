@@ -46,6 +46,7 @@ const createTranscription = route({
   },
   errors: [
     'MODEL_UNKNOWN',
+    'TASK_UNSUPPORTED',
     'QUEUE_FULL',
     'INPUT_TOO_LARGE',
     'INPUT_EMPTY',
