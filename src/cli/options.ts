@@ -6,8 +6,6 @@ import { InvalidArgumentError, Option } from 'commander';
 import type { Config } from '../core/config.ts';
 import { WavepoolError } from '../core/errors.ts';
 import { parseRawAudioFormat, RAW_CODECS, type RawAudioFormat } from '../core/job.ts';
-import type { TranscriptFormat } from '../core/transcript-formats.ts';
-import { isTranscriptFormat, TRANSCRIPT_FORMATS } from '../core/transcript-formats.ts';
 
 export const DEFAULT_MODEL = 'moonshine-tiny';
 
@@ -58,15 +56,6 @@ export function parseCount(most: number): (text: string) => number {
 export function parseCountOrAuto(most: number): (text: string) => CountOrAuto {
   const parse = parseCount(most);
   return (text) => (text === 'auto' ? 'auto' : parse(text));
-}
-
-/** A comma-separated list, each format once. */
-export function parseFormats(text: string): TranscriptFormat[] {
-  const names = text.split(',').map((name) => name.trim());
-  const unknown = names.find((name) => !isTranscriptFormat(name));
-  if (unknown !== undefined)
-    throw new InvalidArgumentError(`Use a list of ${TRANSCRIPT_FORMATS.join(', ')}.`);
-  return [...new Set(names.filter(isTranscriptFormat))];
 }
 
 const DURATION_UNITS_MS: Readonly<Record<string, number>> = {

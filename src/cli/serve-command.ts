@@ -11,7 +11,6 @@ import { openServices } from '../http/open-services.ts';
 import { startServer } from '../http/server.ts';
 import { DEFAULT_SETTINGS, type HttpSettings } from '../http/settings.ts';
 import { keepUploadsSwept } from '../http/upload-sweeper.ts';
-import { CATALOGUE } from '../models/catalogue.ts';
 import { Housekeeping } from '../worker/housekeeping.ts';
 import type { CliContext } from './context.ts';
 import { printLine } from './context.ts';
@@ -29,6 +28,7 @@ import {
   placesOf,
 } from './options.ts';
 import { RedisAccess } from './redis-access.ts';
+import { CATALOGUE_TASKS } from './task-options.ts';
 
 const DRAIN_MS = 600_000;
 const MAX_PORT = 65_535;
@@ -184,8 +184,7 @@ async function startFleet(
 
 /** Jobs for a model of the catalogue are taken before a worker for it was ever started. */
 function servedModels(model: string): string[] {
-  const recognizers = CATALOGUE.filter(({ task }) => task !== 'vad').map(({ id }) => id);
-  return [...new Set([model, ...recognizers])];
+  return [...new Set([model, ...Object.keys(CATALOGUE_TASKS)])];
 }
 
 function logLevelOf({ logLevel }: Config, { quiet }: ServeOptions): Config['logLevel'] {
@@ -198,6 +197,7 @@ async function settingsOf(options: ServeOptions): Promise<HttpSettings> {
     host: options.host,
     port: options.port,
     defaultModel: options.model,
+    modelTasks: CATALOGUE_TASKS,
     inputRoots: await Promise.all(options.inputRoot.map(realFolder)),
     maxUploadBytes: options.maxUpload,
     maxQueued: options.maxQueued,
