@@ -46,7 +46,8 @@ export function outcomeOf(result: JobResult, resultKey: string): JobOutcome {
   return {
     resultKey,
     durationSeconds: audio.durationSeconds,
-    speechSeconds: times.reduce((sum, { start, end }) => sum + end - start, 0),
+    // Of times in milliseconds the sum is one, too.
+    speechSeconds: Math.round(1_000 * times.reduce((sum, t) => sum + t.end - t.start, 0)) / 1_000,
     segments: times.length,
     characters: result.task === 'transcribe' ? result.text.length : 0,
     noSpeech,

@@ -1,6 +1,8 @@
 import { expect, test } from 'vitest';
 import { runCli } from './run-cli.ts';
 
+const FOLDER = import.meta.dirname;
+
 const COMMANDS: readonly (readonly string[])[] = [
   ['run'],
   ['worker'],
@@ -20,6 +22,11 @@ const RUN_OPTIONS = [
   '--out',
   '--format',
   '--model',
+  '--task',
+  '--vad-threshold',
+  '--vad-min-speech',
+  '--vad-min-silence',
+  '--vad-pad',
   '--input-format',
   '--slots',
   '--unvalidated-slots',
@@ -47,6 +54,14 @@ test.each(COMMANDS)('%s %s has help and a description', async (...command) => {
   expect(stdout).toMatch(/^Usage: wavepool /);
 });
 
+test('every command that adds jobs takes the task and how speech is told from silence', async () => {
+  for (const command of ['run', 'watch', 'enqueue']) {
+    const { stdout } = await runCli([command, '--help']);
+    for (const option of ['--task', '--model', '--vad-threshold', '--vad-pad', 'silero-vad'])
+      expect(stdout).toContain(option);
+  }
+});
+
 test('every command that has workers takes the options of their capacity', async () => {
   for (const command of ['run', 'watch', 'worker']) {
     const { stdout } = await runCli([command, '--help']);
@@ -67,6 +82,36 @@ test.each([
   ['an unknown option', ['run', 'x.wav', '--speed'], "unknown option '--speed'"],
   ['no path', ['run'], "missing required argument 'path'"],
   ['an unknown format', ['run', 'x.wav', '--format', 'doc'], 'txt, json, srt, vtt'],
+  ['an unknown task', ['run', 'x.wav', '--task', 'sing'], 'transcribe, vad'],
+  [
+    'subtitles of speech segments',
+    ['run', FOLDER, '--task', 'vad', '--format', 'srt'],
+    'json, rttm, audacity',
+  ],
+  ['speech segments of a transcript', ['run', FOLDER, '--format', 'rttm'], 'txt, json, srt, vtt'],
+  [
+    'a task that the model does not do',
+    ['run', FOLDER, '--task', 'vad', '--model', 'moonshine-tiny'],
+    'TASK_UNSUPPORTED',
+  ],
+  [
+    'a model that does not transcribe',
+    ['run', FOLDER, '--model', 'silero-vad'],
+    'TASK_UNSUPPORTED',
+  ],
+  [
+    'the same in watch',
+    ['watch', FOLDER, '--out', 'x', '--model', 'silero-vad'],
+    'TASK_UNSUPPORTED',
+  ],
+  ['the same in enqueue', ['enqueue', FOLDER, '--model', 'silero-vad'], 'TASK_UNSUPPORTED'],
+  [
+    'label tracks of a folder for stdout',
+    ['run', FOLDER, '--task', 'vad', '--format', 'audacity'],
+    '--out',
+  ],
+  ['a probability of more than 1', ['run', 'x.wav', '--vad-threshold', '1.5'], 'between 0 and 1'],
+  ['a pause of minutes', ['run', 'x.wav', '--vad-min-silence', '2m'], 'at most 60s'],
   ['no slots', ['run', 'x.wav', '--slots', '0'], 'whole number from 1 to 16'],
   ['too many slots', ['run', 'x.wav', '--slots', '17'], 'whole number from 1 to 16'],
   ['slots that are no number', ['worker', '--slots', 'many'], 'whole number'],
