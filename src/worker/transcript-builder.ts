@@ -4,7 +4,6 @@ import { TRANSCRIPT_SCHEMA_VERSION, type Transcript } from '../core/transcript.t
 import { type AudioWarning, SAMPLE_RATE } from '../runtime/engine.ts';
 import { describeInput, inputName } from '../storage/inputs.ts';
 import type { InputReader } from './input-reader.ts';
-import type { RecognizedSegment } from './pending-segments.ts';
 import type { Transcription } from './transcription.ts';
 
 export interface TranscriptFacts {
@@ -44,7 +43,7 @@ export function buildTranscript(facts: TranscriptFacts): Transcript {
       ...(segment.truncated ? { truncated: true } : {}),
     })),
     noSpeech: transcription.segments.length === 0,
-    warnings: [...reader.warnings, ...recognitionWarnings(transcription.segments)],
+    warnings: [...reader.warnings, ...recognitionWarnings(transcription)],
     timings: facts.timings,
     build: facts.build,
     createdAt: facts.createdAt.toISOString(),
@@ -56,12 +55,16 @@ export function toSeconds(samples: number): number {
   return Math.round((samples * 1_000) / SAMPLE_RATE) / 1_000;
 }
 
-function recognitionWarnings(segments: readonly RecognizedSegment[]): AudioWarning[] {
+function recognitionWarnings({ segments, guessedSegments }: Transcription): AudioWarning[] {
   const warnings: AudioWarning[] = [];
   const truncated = segments.filter((segment) => segment.truncated).length;
   if (truncated > 0) {
     const message = `${truncated} of ${segments.length} segments reached the model's length limit`;
     warnings.push({ code: 'SEGMENT_TRUNCATED', message });
+  }
+  if (guessedSegments > 0) {
+    const message = `the text of ${guessedSegments} of ${segments.length} segments is a guess: hardly a word was understood`;
+    warnings.push({ code: 'TEXT_GUESSED', message });
   }
   const silent = segments.filter(({ text }) => text === '').length;
   if (silent > 0) {

@@ -7,7 +7,12 @@
  */
 import { setMaxListeners } from 'node:events';
 import type { TranscribeOptions } from '../core/job.ts';
-import { SAMPLE_RATE, type TaskResult, type TaskState } from '../runtime/engine.ts';
+import {
+  SAMPLE_RATE,
+  type TaskOptions,
+  type TaskResult,
+  type TaskState,
+} from '../runtime/engine.ts';
 import type { ModelEntry } from '../runtime/model-entry.ts';
 import type { DecodeAllowance } from './decode-allowance.ts';
 import type { InputReader } from './input-reader.ts';
@@ -51,6 +56,8 @@ export interface Transcription {
   readonly durationSeconds: number;
   readonly speechSeconds: number;
   readonly segments: readonly RecognizedSegment[];
+  /** Segments in which the recognizer first found no words, and had to name the likeliest. */
+  readonly guessedSegments: number;
   readonly decodeMs: number;
   readonly vadMs: number;
   readonly asrMs: number;
@@ -69,6 +76,7 @@ export class TranscriptionRun {
   #detected = 0;
   #decodeMs = 0;
   #vadMs = 0;
+  #guessedSegments = 0;
   #asrStartedAt: number | undefined;
 
   constructor(reader: InputReader, request: TranscriptionRequest, services: TranscriptionServices) {
@@ -170,19 +178,30 @@ export class TranscriptionRun {
   }
 
   #recognize(segment: SpeechSegment): void {
-    const { audio } = this.#reader;
     this.#asrStartedAt ??= this.#services.now();
-    const recognition = this.#services.recognizer.submit(
+    const ended = this.#pending.add(segment, this.#watched(this.#findWords(segment), segment));
+    void ended.then(() => this.#reportProgress());
+  }
+
+  /** Where there is speech there are words: when none are found, the recognizer is asked again for the likeliest. */
+  async #findWords(segment: SpeechSegment): Promise<TaskResult> {
+    const result = await this.#submit(segment, {});
+    if (result.text !== '') return result;
+    this.#guessedSegments += 1;
+    return this.#submit(segment, { suppressBlank: true });
+  }
+
+  #submit(segment: SpeechSegment, options: TaskOptions): Promise<TaskResult> {
+    const { audio } = this.#reader;
+    return this.#services.recognizer.submit(
       {
         ...this.#batchIdentity('asr'),
-        task: { audio, ...segment, options: {} },
+        task: { audio, ...segment, options },
         jobRemainingSeconds: (audio.endSample - segment.startSample) / SAMPLE_RATE,
         onStart: () => this.#reportProgress(),
       },
       { signal: this.#abort.signal, busyTimeoutMs: this.#request.busyTimeoutMs },
     );
-    const ended = this.#pending.add(segment, this.#watched(recognition, segment));
-    void ended.then(() => this.#reportProgress());
   }
 
   /** A failed segment ends the job at once, also while decoding goes on. Call before the segment is added. */
@@ -215,6 +234,7 @@ export class TranscriptionRun {
       durationSeconds: this.#reader.audio.endSample / SAMPLE_RATE,
       speechSeconds: this.#segmenter.speechSamples / SAMPLE_RATE,
       segments: this.#pending.recognized(),
+      guessedSegments: this.#guessedSegments,
       decodeMs: this.#decodeMs,
       vadMs: this.#vadMs,
       asrMs: this.#asrStartedAt === undefined ? 0 : now - this.#asrStartedAt,
