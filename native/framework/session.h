@@ -47,7 +47,8 @@ class TaskState {
 };
 
 /// Values are what a JavaScript option can be. Names and defaults belong to the family (see its
-/// header).
+/// header). Every asr family takes "suppressBlank" (bool): the audio is known to be speech, so the
+/// likeliest words are wanted where it would find none.
 using OptionValue = std::variant<bool, double, std::string>;
 using TaskOptions = std::map<std::string, OptionValue, std::less<>>;
 

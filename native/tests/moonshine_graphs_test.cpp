@@ -46,7 +46,7 @@ std::vector<std::vector<std::byte>> cached(const Weights& weights, int threads, 
     }
     for (std::int32_t token = 1; token <= kTokens; ++token) {
         backend.compute(
-            decoder.prepare(std::vector<std::int32_t>(static_cast<std::size_t>(rows), token)));
+            decoder.prepare(std::vector<DecodeInput>(static_cast<std::size_t>(rows), {token})));
         for (std::int64_t row = 0; row < rows; ++row) ++cache.row(row).tokens;
     }
     const BlockCache& last = cache.block(weights.decoder.size() - 1);

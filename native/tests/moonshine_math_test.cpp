@@ -81,6 +81,9 @@ TEST(MoonshineMath, ArgmaxIsTheFirstLargestValue) {
     EXPECT_EQ(argmax(values), 37);
     values[97] = 3.0F;
     EXPECT_EQ(argmax(values), 97);
+    EXPECT_EQ(argmax_except(values, 97), 37);
+    EXPECT_EQ(argmax_except(values, 0), 97);
+    EXPECT_EQ(argmax_except(values, 99), 97);
     EXPECT_EQ(argmax(std::vector<float>(9, std::numeric_limits<float>::quiet_NaN())), 0);
 }
 

@@ -135,7 +135,7 @@ TEST_F(Moonshine, AnAbortedComputationLeavesTheNetworkUsable) {
         Weights::load(folder.write("moonshine.gguf", MoonshineCheckpoint().bytes())),
         {.rows = 1, .samples = 32000, .tokens = 20, .threads = 2});
     const std::vector<float> samples = testing::noise(32000, 5);
-    const std::vector<std::int32_t> start{kStartToken};
+    const std::vector<DecodeInput> start{{.token = kStartToken}};
     std::vector<std::int32_t> expected{-1};
     std::vector<std::int32_t> found{-1};
     const auto never = [] { return false; };
@@ -150,6 +150,54 @@ TEST_F(Moonshine, AnAbortedComputationLeavesTheNetworkUsable) {
     EXPECT_EQ(code_thrown_by([&] { network->decode(start, found, soon); }), "CANCELLED");
     network->decode(start, found, never);
     EXPECT_EQ(found, expected);
+}
+
+/// A checkpoint that ends at once on whatever began with `token` before.
+MoonshineCheckpoint ending_instead_of(std::int32_t token) {
+    MoonshineCheckpoint checkpoint;
+    std::vector<float>& embedding = checkpoint.tensors.at("decoder.token_embedding.weight").values;
+    constexpr auto kWidth = static_cast<std::ptrdiff_t>(MoonshineCheckpoint::kWidth);
+    const auto end = embedding.begin() + kEndToken * kWidth;
+    std::transform(embedding.begin() + token * kWidth, embedding.begin() + (token + 1) * kWidth,
+                   end, [](float value) { return 2 * value; });
+    return checkpoint;
+}
+
+TEST_F(Moonshine, AShortClipIsHeardBetweenTwoSilences) {
+    const std::vector<float> clip = testing::noise(kShortClipSamples - 1, 8);
+    std::vector<float> padded(kSilenceAroundSamples, 0.0F);
+    padded.insert(padded.end(), clip.begin(), clip.end());
+    padded.resize(padded.size() + kSilenceAroundSamples);
+    const auto short_session = model_->create_session({.max_segment_seconds = 0.6});
+    const TaskResult found = std::get<TaskResult>(run(*short_session, {request_for(clip)}).front());
+    const std::vector<std::int32_t> expected = each_alone({request_for(padded)}).front().tokens;
+    ASSERT_LT(found.tokens.size(), expected.size()) << "the limit is by the clip alone";
+    EXPECT_TRUE(std::equal(found.tokens.begin(), found.tokens.end(), expected.begin()));
+}
+
+TEST_F(Moonshine, SpeechGivesSomeTextWhenBlanksAreSuppressed) {
+    TaskRequest request = eight_lengths().front();
+    const std::int32_t first = each_alone({request}).front().tokens.front();
+    model_ = load_checkpoint(ending_instead_of(first));
+    ASSERT_EQ(each_alone({request}).front().text, "");
+    ASSERT_EQ(each_alone({request}).front().tokens.size(), 0U);
+
+    request.options["suppressBlank"] = false;
+    EXPECT_EQ(each_alone({request}).front().tokens.size(), 0U);
+    request.options["suppressBlank"] = true;
+    const TaskResult alone = each_alone({request}).front();
+    ASSERT_GE(alone.tokens.size(), 1U);
+    EXPECT_EQ(alone.tokens.front(), first);
+
+    auto requests = eight_lengths();
+    const auto expected = each_alone(requests);
+    requests.push_back(request);
+    const auto outcomes = run(*session(requests.size()), requests);
+    expect_equal(outcomes.back(), alone);
+    for (std::size_t i = 0; i < expected.size(); ++i) expect_equal(outcomes[i], expected[i]);
+
+    request.options["suppressBlank"] = std::string("yes");
+    EXPECT_EQ(code_thrown_by([&] { session(1)->prepare(request); }), "INVALID_REQUEST");
 }
 
 TEST_F(Moonshine, ABadMemberFailsAlone) {

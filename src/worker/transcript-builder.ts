@@ -1,7 +1,6 @@
 /** Turns what a transcription run found into the stored transcript. */
 import type { Transcript } from '../core/transcript.ts';
 import type { AudioWarning } from '../runtime/engine.ts';
-import type { RecognizedSegment } from './pending-segments.ts';
 import { identityOf, provenanceOf, type ResultFacts, sourceOf, toSeconds } from './result-facts.ts';
 import type { Transcription } from './transcription.ts';
 
@@ -19,17 +18,21 @@ export function buildTranscript(facts: ResultFacts, transcription: Transcription
       ...(segment.truncated ? { truncated: true } : {}),
     })),
     noSpeech: transcription.segments.length === 0,
-    warnings: [...facts.reader.warnings, ...recognitionWarnings(transcription.segments)],
+    warnings: [...facts.reader.warnings, ...recognitionWarnings(transcription)],
     ...provenanceOf(facts),
   };
 }
 
-function recognitionWarnings(segments: readonly RecognizedSegment[]): AudioWarning[] {
+function recognitionWarnings({ segments, guessedSegments }: Transcription): AudioWarning[] {
   const warnings: AudioWarning[] = [];
   const truncated = segments.filter((segment) => segment.truncated).length;
   if (truncated > 0) {
     const message = `${truncated} of ${segments.length} segments reached the model's length limit`;
     warnings.push({ code: 'SEGMENT_TRUNCATED', message });
+  }
+  if (guessedSegments > 0) {
+    const message = `the text of ${guessedSegments} of ${segments.length} segments is a guess: hardly a word was understood`;
+    warnings.push({ code: 'TEXT_GUESSED', message });
   }
   const silent = segments.filter(({ text }) => text === '').length;
   if (silent > 0) {

@@ -8,7 +8,7 @@
 import { setMaxListeners } from 'node:events';
 import type { TranscribeOptions } from '../core/job.ts';
 import { assertModelDoes, jobTaskOf } from '../core/model-task.ts';
-import { SAMPLE_RATE, type TaskResult } from '../runtime/engine.ts';
+import { SAMPLE_RATE, type TaskOptions, type TaskResult } from '../runtime/engine.ts';
 import type { ModelEntry } from '../runtime/model-entry.ts';
 import type { DecodeAllowance } from './decode-allowance.ts';
 import type { InputReader } from './input-reader.ts';
@@ -46,6 +46,8 @@ export interface Transcription {
   readonly durationSeconds: number;
   readonly speechSeconds: number;
   readonly segments: readonly RecognizedSegment[];
+  /** Segments in which the recognizer first found no words, and had to name the likeliest. */
+  readonly guessedSegments: number;
   readonly decodeMs: number;
   readonly vadMs: number;
   readonly asrMs: number;
@@ -59,6 +61,7 @@ export class TranscriptionRun {
   readonly #pending = new PendingSegments();
   /** Aborted by the job's own signal or by the first failure inside. */
   readonly #abort = new AbortController();
+  #guessedSegments = 0;
   #asrStartedAt: number | undefined;
 
   /** @throws {WavepoolError} TASK_UNSUPPORTED, MODEL_LOAD_FAILED */
@@ -130,25 +133,35 @@ export class TranscriptionRun {
   }
 
   #recognize(segment: SpeechSegment): void {
+    this.#asrStartedAt ??= this.#services.now();
+    const ended = this.#pending.add(segment, this.#watched(this.#findWords(segment), segment));
+    void ended.then(() => this.#reportProgress());
+  }
+
+  /** Where there is speech there are words: when none are found, the recognizer is asked again for the likeliest. */
+  async #findWords(segment: SpeechSegment): Promise<TaskResult> {
+    const result = await this.#submit(segment, {});
+    if (result.text !== '') return result;
+    this.#guessedSegments += 1;
+    return this.#submit(segment, { suppressBlank: true });
+  }
+
+  #submit({ startSample, endSample }: SpeechSegment, options: TaskOptions): Promise<TaskResult> {
     const { audio } = this.#reader;
     const { jobId, sequence, priority, alone, busyTimeoutMs } = this.#request;
-    const { startSample, endSample } = segment;
-    this.#asrStartedAt ??= this.#services.now();
-    const recognition = this.#services.recognizer.submit(
+    return this.#services.recognizer.submit(
       {
         jobId,
         jobSequence: sequence,
         priority,
         alone,
         key: 'asr',
-        task: { audio, startSample, endSample, options: {} },
+        task: { audio, startSample, endSample, options },
         jobRemainingSeconds: (audio.endSample - startSample) / SAMPLE_RATE,
         onStart: () => this.#reportProgress(),
       },
       { signal: this.#abort.signal, busyTimeoutMs },
     );
-    const ended = this.#pending.add(segment, this.#watched(recognition, segment));
-    void ended.then(() => this.#reportProgress());
   }
 
   /** A failed segment ends the job at once, also while decoding goes on. Call before the segment is added. */
@@ -181,6 +194,7 @@ export class TranscriptionRun {
       durationSeconds: this.#reader.audio.endSample / SAMPLE_RATE,
       speechSeconds: this.#search.speechSamples / SAMPLE_RATE,
       segments: this.#pending.recognized(),
+      guessedSegments: this.#guessedSegments,
       decodeMs: this.#search.decodeMs,
       vadMs: this.#search.vadMs,
       asrMs: this.#asrStartedAt === undefined ? 0 : now - this.#asrStartedAt,

@@ -54,11 +54,12 @@ test.each(LENGTHS.map(([seconds]) => seconds))(
   },
 );
 
-test('a part of a word is text, or no speech, or speech that is said not to be understood', async () => {
+test('a part of a word in which speech is found is text, too', async () => {
   const { text, noSpeech, segments, warnings } = await place.transcript('0.3.json');
-  expect(segments.every((segment) => segment.text !== '')).toBe(true);
-  const notUnderstood = warnings.some(({ code }) => code === 'SPEECH_NOT_RECOGNIZED');
-  expect(text === '').toBe(noSpeech || notUnderstood);
+  expect({ noSpeech, segments: segments.length }).toEqual({ noSpeech: false, segments: 1 });
+  expect(text).toMatch(/\w/);
+  expect(text.split(' ').length, text).toBeLessThanOrEqual(4);
+  expect(warnings.every(({ code }) => code === 'TEXT_GUESSED')).toBe(true);
 });
 
 function everything(): string[] {

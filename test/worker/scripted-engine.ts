@@ -20,6 +20,8 @@ export interface EngineScript {
   readonly audio: string;
   /** Called before a segment is recognized; what it throws fails that segment. */
   readonly onRecognize?: (item: TaskItem) => void | Promise<void>;
+  /** Seconds at which the recognizer hears no words unless it has to. */
+  readonly unclear?: readonly number[];
   /** Decoding fails when it reaches this second. */
   readonly brokenAtSecond?: number;
 }
@@ -101,6 +103,11 @@ async function runItem(
     if (info.task === 'vad') return { ok: true, result: detect(item, script) };
     await script.onRecognize?.(item);
     if (item.audio instanceof ScriptedAudio) item.audio.assertResident(item);
+    const second = item.startSample / SAMPLE_RATE;
+    const { suppressBlank = false } = item.options;
+    if (script.unclear?.includes(second) && !suppressBlank) {
+      return { ok: true, result: NOTHING };
+    }
     const text = `${item.startSample / SAMPLE_RATE}-${item.endSample / SAMPLE_RATE}`;
     return { ok: true, result: { ...NOTHING, text } };
   } catch (error) {

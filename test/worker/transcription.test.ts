@@ -69,6 +69,15 @@ describe('TranscriptionRun', () => {
     expect(speechSeconds).toBe(6);
   });
 
+  test('asks once more for words where there is speech and none were found', async () => {
+    const clear = await transcribe({ audio: '.ss...ss.' });
+    expect(clear).toMatchObject({ texts: ['1-3', '6-8'], guessedSegments: 0 });
+    const { texts, told, guessedSegments } = await transcribe({ audio: '.ss...ss.', unclear: [6] });
+    expect(texts).toEqual(['1-3', '6-8']);
+    expect(told).toEqual(['0: 1-3', '1: 6-8']);
+    expect(guessedSegments).toBe(1);
+  });
+
   test('segments that end out of order are put back into order', async () => {
     let first: (() => void) | undefined;
     const { texts, told } = await transcribe({

@@ -56,8 +56,8 @@ DecoderGraph::DecoderGraph(const Weights& weights, Cache& cache, int threads)
     shape_ = {};
 }
 
-ggml_cgraph* DecoderGraph::prepare(std::span<const std::int32_t> tokens) {
-    Shape shape{.rows = static_cast<std::int64_t>(tokens.size())};
+ggml_cgraph* DecoderGraph::prepare(std::span<const DecodeInput> inputs) {
+    Shape shape{.rows = static_cast<std::int64_t>(inputs.size())};
     for (std::int64_t row = 0; row < shape.rows; ++row) {
         shape.tokens = std::max(shape.tokens, round_up(cache_.row(row).tokens + 1, kTokenBucket));
         shape.frames = std::max(shape.frames, round_up(cache_.row(row).frames, kFrameBucket));
@@ -68,10 +68,11 @@ ggml_cgraph* DecoderGraph::prepare(std::span<const std::int32_t> tokens) {
         memory_.place();
         shape_ = shape;
     }
-    std::ranges::copy(tokens, data_of<std::int32_t>(tokens_).begin());
     for (std::int64_t row = 0; row < shape.rows; ++row) {
         const Cache::Row filled = cache_.row(row);
         const auto at = static_cast<std::size_t>(row);
+        data_of<std::int32_t>(tokens_)[at] = inputs[at].token;
+        data_of<std::int32_t>(excluded_)[at] = inputs[at].excluded;
         data_of<std::int32_t>(positions_)[at] = static_cast<std::int32_t>(filled.tokens);
         data_of<std::int64_t>(cache_positions_)[at] = row * cache_.tokens() + filled.tokens;
         fill_mask(self_mask_, row, filled.tokens + 1);
@@ -98,6 +99,7 @@ void DecoderGraph::build(const Shape& shape) {
         return tensor;
     };
     tokens_ = input_row(GGML_TYPE_I32);
+    excluded_ = input_row(GGML_TYPE_I32);
     positions_ = input_row(GGML_TYPE_I32);
     cache_positions_ = input_row(GGML_TYPE_I64);
     self_mask_ = input(GGML_TYPE_F16, shape.tokens);
@@ -114,7 +116,7 @@ void DecoderGraph::build(const Shape& shape) {
         x = ggml_add(context, x, feed_forward(block, layer_norm(context, x, block.mlp_norm)));
     }
     x = layer_norm(context, x, weights_.decoder_norm);
-    next_ = argmax_node(context, ggml_mul_mat(context, weights_.embedding, x));
+    next_ = argmax_node(context, ggml_mul_mat(context, weights_.embedding, x), excluded_);
     ggml_set_output(next_);
     ggml_build_forward_expand(memory_.graph(), next_);
 }

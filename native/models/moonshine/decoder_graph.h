@@ -6,6 +6,7 @@
 
 #include "models/moonshine/cache.h"
 #include "models/moonshine/graph_memory.h"
+#include "models/moonshine/network.h"
 
 namespace wavepool::moonshine {
 
@@ -17,9 +18,9 @@ class DecoderGraph {
     DecoderGraph(const DecoderGraph&) = delete;
     DecoderGraph& operator=(const DecoderGraph&) = delete;
 
-    /// The graph that feeds tokens[i] to row i at the position the row is at, inputs set.
-    [[nodiscard]] ggml_cgraph* prepare(std::span<const std::int32_t> tokens);
-    /// After computing: the most likely token of each row.
+    /// The graph that feeds inputs[i] to row i at the position the row is at.
+    [[nodiscard]] ggml_cgraph* prepare(std::span<const DecodeInput> inputs);
+    /// After computing: the most likely token of each row that is not excluded.
     [[nodiscard]] std::span<const std::int32_t> next() const noexcept;
 
     [[nodiscard]] std::size_t bytes() const noexcept { return memory_.bytes(); }
@@ -50,6 +51,7 @@ class DecoderGraph {
     // Of the current graph.
     Shape shape_;
     ggml_tensor* tokens_ = nullptr;
+    ggml_tensor* excluded_ = nullptr;
     ggml_tensor* positions_ = nullptr;
     ggml_tensor* cache_positions_ = nullptr;
     ggml_tensor* self_mask_ = nullptr;

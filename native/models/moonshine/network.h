@@ -20,6 +20,14 @@ struct NetworkLimits {
     int threads = 1;
 };
 
+inline constexpr std::int32_t kNoToken = -1;
+
+/// What a row is fed in one decode step.
+struct DecodeInput {
+    std::int32_t token = kNoToken;     ///< the last one
+    std::int32_t excluded = kNoToken;  ///< may not follow, however likely; kNoToken: any may
+};
+
 /// One way to compute the model, with the mutable state of one session: graphs, caches and what is
 /// in which row of them. Rows are independent: what one computes has the same bits whatever is in
 /// the others and however many are decoded together. Used by one thread at a time.
@@ -32,9 +40,9 @@ class Network {
     virtual void encode(std::span<const float> samples, std::int64_t row,
                         const AbortCheck& abort) = 0;
 
-    /// One step of rows 0 to tokens.size() - 1: feeds each its token and writes the token that
-    /// follows. Throws Error{kCancelled} when aborted; the rows then are where they were.
-    virtual void decode(std::span<const std::int32_t> tokens, std::span<std::int32_t> next,
+    /// One step of rows 0 to inputs.size() - 1: feeds each its token and writes the most likely one
+    /// that may follow. Throws Error{kCancelled} when aborted; the rows then are where they were.
+    virtual void decode(std::span<const DecodeInput> inputs, std::span<std::int32_t> next,
                         const AbortCheck& abort) = 0;
 
     /// Row `to` takes over what row `from` holds.

@@ -48,6 +48,26 @@ void check_samples(std::span<float> samples) {
     }
 }
 
+constexpr std::string_view kSuppressBlank = "suppressBlank";
+
+void check_request_options(const TaskOptions& options) {
+    for (const auto& [name, value] : options) {
+        if (name != kSuppressBlank) {
+            throw Error(ErrorCode::kInvalidRequest, "moonshine has no option \"" + name + "\"");
+        }
+        if (!std::holds_alternative<bool>(value)) {
+            throw Error(ErrorCode::kInvalidRequest, name + " is true or false");
+        }
+    }
+}
+
+/// What starts the decoding of a request whose options have been checked.
+DecodeInput first_input(const TaskOptions& options) {
+    const auto found = options.find(kSuppressBlank);
+    const bool suppress = found != options.end() && std::get<bool>(found->second);
+    return {.token = kStartToken, .excluded = suppress ? kEndToken : kNoToken};
+}
+
 }  // namespace
 
 std::int64_t token_limit(std::int64_t samples) noexcept {
@@ -60,13 +80,15 @@ Session::Session(std::shared_ptr<const SharedModel> model, const SessionOptions&
     : model_(std::move(model)), options_(options) {
     check_options(options);
     longest_samples_ = longest_samples(options);
+    const std::int64_t longest_heard =
+        std::max(longest_samples_, kShortClipSamples + 2 * kSilenceAroundSamples);
     network_ =
         make_stock_network(model_->weights, {.rows = static_cast<std::int64_t>(options.max_batch),
-                                             .samples = longest_samples_,
+                                             .samples = longest_heard,
                                              .tokens = token_limit(longest_samples_),
                                              .threads = options.threads});
-    samples_.reserve(static_cast<std::size_t>(longest_samples_));
-    last_.resize(options.max_batch);
+    samples_.reserve(static_cast<std::size_t>(longest_heard));
+    inputs_.resize(options.max_batch);
     next_.resize(options.max_batch);
 }
 
@@ -74,10 +96,7 @@ std::string_view Session::family() const noexcept { return "moonshine"; }
 
 void Session::prepare(const TaskRequest& request) {
     if (!request.audio.store) throw Error(ErrorCode::kInvalidRequest, "a request without audio");
-    if (!request.options.empty()) {
-        throw Error(ErrorCode::kInvalidRequest,
-                    "moonshine has no option \"" + request.options.begin()->first + "\"");
-    }
+    check_request_options(request.options);
     const AudioSegment& audio = request.audio;
     if (audio.count == 0) throw Error(ErrorCode::kInputEmpty, "a segment without samples");
     const std::int64_t end = audio.store->end();
@@ -96,7 +115,7 @@ void Session::prepare(const TaskRequest& request) {
 
 std::size_t Session::private_bytes() const noexcept {
     return network_->bytes() + samples_.capacity() * sizeof(float) +
-           (last_.capacity() + next_.capacity()) * sizeof(std::int32_t);
+           inputs_.capacity() * sizeof(DecodeInput) + next_.capacity() * sizeof(std::int32_t);
 }
 
 TaskResult Session::run(const TaskRequest& request) {
@@ -145,7 +164,7 @@ class Session::Batch {
         const std::int64_t limit = token_limit(request.audio.count);
         members_.push_back({.index = index, .token_limit = limit, .tokens = {}});
         members_.back().tokens.reserve(static_cast<std::size_t>(limit));
-        session_.last_[static_cast<std::size_t>(row)] = kStartToken;
+        session_.inputs_[static_cast<std::size_t>(row)] = first_input(request.options);
     }
 
     /// One more token for every member.
@@ -153,7 +172,7 @@ class Session::Batch {
         const std::size_t live = members_.size();
         const std::span next(session_.next_.data(), live);
         try {
-            session_.network_->decode(std::span(session_.last_.data(), live), next,
+            session_.network_->decode(std::span(session_.inputs_.data(), live), next,
                                       [this] { return all_cancelled(); });
         } catch (const Error& error) {
             end_all(error);
@@ -171,7 +190,7 @@ class Session::Batch {
         if (token != kEndToken) member.tokens.push_back(token);
         const bool full = static_cast<std::int64_t>(member.tokens.size()) >= member.token_limit;
         if (token != kEndToken && !full) {
-            session_.last_[row] = token;
+            session_.inputs_[row] = {.token = token};
             return;
         }
         TaskResult result;
@@ -205,7 +224,7 @@ class Session::Batch {
             session_.network_->move_row(static_cast<std::int64_t>(last),
                                         static_cast<std::int64_t>(row));
             members_[row] = std::move(members_[last]);
-            session_.last_[row] = session_.last_[last];
+            session_.inputs_[row] = session_.inputs_[last];
         }
         members_.pop_back();
     }
@@ -241,9 +260,13 @@ void Session::encode(const TaskRequest& request, std::int64_t row) {
     if (request.cancel.cancelled()) {
         throw Error(ErrorCode::kCancelled, "before encoding");
     }
-    samples_.resize(static_cast<std::size_t>(request.audio.count));
-    request.audio.store->copy(request.audio.start, samples_);
-    check_samples(samples_);
+    const bool is_short = request.audio.count < kShortClipSamples;
+    const auto around = static_cast<std::size_t>(is_short ? kSilenceAroundSamples : 0);
+    const auto count = static_cast<std::size_t>(request.audio.count);
+    samples_.assign(count + 2 * around, 0.0F);
+    const std::span<float> clip = std::span(samples_).subspan(around, count);
+    request.audio.store->copy(request.audio.start, clip);
+    check_samples(clip);
     network_->encode(samples_, row, [&request] { return request.cancel.cancelled(); });
 }
 

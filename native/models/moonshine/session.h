@@ -23,11 +23,21 @@ struct SharedModel {
 /// The longest segment a session accepts: recognition gets worse beyond it (docs/models.md).
 inline constexpr double kLongestSegmentSeconds = 20;
 
+/// A clip shorter than this is heard between two stretches of silence of `kSilenceAroundSamples`:
+/// without any context the model repeats what it believes to hear (docs/models.md).
+inline constexpr std::int64_t kShortClipSamples = 6 * kSampleRate / 10;
+inline constexpr std::int64_t kSilenceAroundSamples = 2 * kSampleRate / 10;
+
 /// Decode steps after which a segment is cut off: 6 tokens per second, which the fastest speech
 /// comes close to, and 8 more, so that a fraction of a second can hold a word.
 [[nodiscard]] std::int64_t token_limit(std::int64_t samples) noexcept;
 
-/// Transcribes segments, greedily, several at once. Takes no options.
+/// Transcribes segments, greedily, several at once.
+///
+/// Options of one request:
+///   suppressBlank  bool: the end token may not be the first one, so that there is some text. For
+///                  audio that is known to be speech; without it, audio in which the model finds
+///                  no words gives none.
 class Session final : public IVoiceTaskSession,
                       public IOfflineVoiceTaskSession,
                       public IBatchedOfflineVoiceTaskSession,
@@ -69,7 +79,7 @@ class Session final : public IVoiceTaskSession,
     std::unique_ptr<Network> network_;
     std::vector<float> samples_;
     // One per row.
-    std::vector<std::int32_t> last_;
+    std::vector<DecodeInput> inputs_;
     std::vector<std::int32_t> next_;
 };
 

@@ -25,10 +25,10 @@ class StockNetwork final : public Network {
         cache_.row(row).frames = frame_counts(static_cast<std::int64_t>(samples.size())).frames;
     }
 
-    void decode(std::span<const std::int32_t> tokens, std::span<std::int32_t> next,
+    void decode(std::span<const DecodeInput> inputs, std::span<std::int32_t> next,
                 const AbortCheck& abort) override {
-        compute(decoder_.prepare(tokens), abort);
-        for (std::size_t row = 0; row < tokens.size(); ++row) {
+        compute(decoder_.prepare(inputs), abort);
+        for (std::size_t row = 0; row < inputs.size(); ++row) {
             next[row] = decoder_.next()[row];
             ++cache_.row(static_cast<std::int64_t>(row)).tokens;
         }

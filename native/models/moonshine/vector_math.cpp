@@ -122,9 +122,13 @@ void softmax_op(ggml_tensor* x, const ggml_tensor* /*operand*/, int index, int t
 
 void argmax_op(ggml_tensor* result, int index, int threads, void* /*data*/) {
     const ggml_tensor* rows = result->src[0];
+    const auto* excluded = static_cast<const std::int32_t*>(result->src[1]->data);
     const Share share(ggml_nrows(rows), index, threads);
     for (std::int64_t row = share.begin; row < share.end; ++row) {
-        static_cast<std::int32_t*>(result->data)[row] = argmax(row_of(rows, row));
+        const std::span<const float> values = row_of(rows, row);
+        static_cast<std::int32_t*>(result->data)[row] =
+            excluded[row] < 0 ? argmax(values)
+                              : argmax_except(values, static_cast<std::size_t>(excluded[row]));
     }
 }
 
@@ -157,6 +161,19 @@ std::int32_t argmax(std::span<const float> values) noexcept {
     return found == values.end() ? 0 : static_cast<std::int32_t>(found - values.begin());
 }
 
+std::int32_t argmax_except(std::span<const float> values, std::size_t excluded) noexcept {
+    const std::span<const float> before = values.first(excluded);
+    const std::span<const float> after = values.subspan(excluded + 1);
+    const auto offset = static_cast<std::int32_t>(excluded) + 1;
+    if (before.empty()) return offset + argmax(after);
+    if (after.empty()) return argmax(before);
+    const std::int32_t first = argmax(before);
+    const std::int32_t last = argmax(after);
+    const bool last_wins =
+        after[static_cast<std::size_t>(last)] > before[static_cast<std::size_t>(first)];
+    return last_wins ? offset + last : first;
+}
+
 ggml_tensor* tanh_node(ggml_context* context, ggml_tensor* x) {
     return ggml_map_custom1_inplace(context, x, tanh_op, GGML_N_TASKS_MAX, nullptr);
 }
@@ -172,8 +189,8 @@ ggml_tensor* softmax_node(ggml_context* context, ggml_tensor* scores,
                                     const_cast<SoftmaxParameters*>(parameters));
 }
 
-ggml_tensor* argmax_node(ggml_context* context, ggml_tensor* rows) {
-    std::array<ggml_tensor*, 1> operands{rows};
+ggml_tensor* argmax_node(ggml_context* context, ggml_tensor* rows, ggml_tensor* excluded) {
+    std::array<ggml_tensor*, 2> operands{rows, excluded};
     return ggml_custom_4d(context, GGML_TYPE_I32, ggml_nrows(rows), 1, 1, 1, operands.data(),
                           static_cast<int>(operands.size()), argmax_op, GGML_N_TASKS_MAX, nullptr);
 }

@@ -24,6 +24,10 @@ void softmax_in_place(std::span<float> row, std::size_t length, float scale) noe
 /// Index of the first largest value; 0 when there is none (NaN).
 [[nodiscard]] std::int32_t argmax(std::span<const float> values) noexcept;
 
+/// The same among all values but the one at `excluded`. At least two values.
+[[nodiscard]] std::int32_t argmax_except(std::span<const float> values,
+                                         std::size_t excluded) noexcept;
+
 // The same as graph nodes; all but the last change their operand.
 
 [[nodiscard]] ggml_tensor* tanh_node(ggml_context* context, ggml_tensor* x);
@@ -36,7 +40,9 @@ struct SoftmaxParameters {
 /// `parameters` must outlive the graph.
 [[nodiscard]] ggml_tensor* softmax_node(ggml_context* context, ggml_tensor* scores,
                                         const SoftmaxParameters* parameters);
-/// One index per row.
-[[nodiscard]] ggml_tensor* argmax_node(ggml_context* context, ggml_tensor* rows);
+/// One index per row; `excluded` (i32) names an index of each row that is no candidate, or is
+/// negative.
+[[nodiscard]] ggml_tensor* argmax_node(ggml_context* context, ggml_tensor* rows,
+                                       ggml_tensor* excluded);
 
 }  // namespace wavepool::moonshine
