@@ -36,7 +36,9 @@ export async function runDetection(
   signal: AbortSignal,
 ): Promise<Detection> {
   const { audio } = reader;
-  const search = new SpeechSearch(reader, request, services);
+  const { model } = services.detector;
+  const vad = { info: model.info, state: model.createState() };
+  const search = new SpeechSearch(reader, request, services, vad);
   const segments: SpeechSegment[] = [];
   const leave = services.allowance.enter();
   try {

@@ -6,7 +6,7 @@
  */
 import type { DetectionOptions } from '../core/job.ts';
 import { assertModelDoes, jobTaskOf } from '../core/model-task.ts';
-import { SAMPLE_RATE, type TaskState } from '../runtime/engine.ts';
+import { type ModelInfo, SAMPLE_RATE, type TaskState } from '../runtime/engine.ts';
 import type { ModelEntry } from '../runtime/model-entry.ts';
 import type { InputReader } from './input-reader.ts';
 import { type SpeechSegment, SpeechSegmenter } from './speech-segmenter.ts';
@@ -26,6 +26,13 @@ export interface SearchRequest {
   readonly busyTimeoutMs: number;
 }
 
+/** The detector as it is when the job begins. */
+export interface PreparedDetector {
+  readonly info: ModelInfo;
+  /** The job's own. */
+  readonly state: TaskState | undefined;
+}
+
 export interface SearchServices {
   readonly detector: ModelEntry;
   readonly now: () => number;
@@ -35,8 +42,8 @@ export class SpeechSearch {
   readonly #reader: InputReader;
   readonly #request: SearchRequest;
   readonly #services: SearchServices;
+  readonly #state: TaskState | undefined;
   readonly #windowSamples: number;
-  readonly #state: TaskState;
   readonly #segmenter: SpeechSegmenter;
   #detected = 0;
   #decodeMs = 0;
@@ -44,21 +51,21 @@ export class SpeechSearch {
 
   /**
    * @param longestSeconds bound on a segment, besides the one in the options; of a recognizer, for example
-   * @throws {WavepoolError} TASK_UNSUPPORTED, MODEL_LOAD_FAILED
+   * @throws {WavepoolError} TASK_UNSUPPORTED
    */
   constructor(
     reader: InputReader,
     request: SearchRequest,
     services: SearchServices,
+    { info, state }: PreparedDetector,
     longestSeconds = Number.POSITIVE_INFINITY,
   ) {
-    const { id, model } = services.detector;
-    assertModelDoes('vad', id, jobTaskOf(model.info.task));
+    assertModelDoes('vad', services.detector.id, jobTaskOf(info.task));
     this.#reader = reader;
     this.#request = request;
     this.#services = services;
-    this.#windowSamples = model.info.windowSamples;
-    this.#state = model.createState();
+    this.#state = state;
+    this.#windowSamples = info.windowSamples;
     this.#segmenter = createSegmenter(request.options, this.#windowSamples, longestSeconds);
   }
 

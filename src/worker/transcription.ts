@@ -69,10 +69,12 @@ export class TranscriptionRun {
     this.#reader = reader;
     this.#request = request;
     this.#services = services;
-    const { id, model } = services.recognizer;
-    assertModelDoes('transcribe', id, jobTaskOf(model.info.task));
-    const longestSeconds = model.info.maxSegmentSeconds || undefined;
-    this.#search = new SpeechSearch(reader, request, services, longestSeconds);
+    const { detector, recognizer } = services;
+    const { info } = recognizer.model;
+    assertModelDoes('transcribe', recognizer.id, jobTaskOf(info.task));
+    const vad = { info: detector.model.info, state: detector.model.createState() };
+    const longestSeconds = info.maxSegmentSeconds || undefined;
+    this.#search = new SpeechSearch(reader, request, services, vad, longestSeconds);
     // Every pending segment listens, and the allowance bounds those; Node takes more than ten for a leak.
     setMaxListeners(0, this.#abort.signal);
   }
