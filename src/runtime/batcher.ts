@@ -1,8 +1,9 @@
 /**
  * Mixes segments of many jobs into native batches.
  *
- * A segment waits in the batcher's own queue. When enough of them are due, the batcher asks `ModelSlots` for a lease;
- * only when the lease is granted is the batch formed, from whatever is due then (late binding). Segments keep their
+ * A segment waits in the batcher's own queue. When enough of them are due, the batcher asks `ModelSlots` for a lease.
+ * Under the lease it asks for the pool, which may have to be loaded first; only then is the batch formed, from whatever
+ * is due by that time (late binding). Segments keep their
  * place before a manager: in the turn in which one joins, every segment still held back asks for a lease, and segments
  * that arrive later never ride in those leases.
  *
@@ -30,9 +31,11 @@ export interface BatcherOptions {
   readonly clock: Clock;
   /** Without a bound on its waiters: the callers bound what they submit. */
   readonly slots: ModelSlots;
-  /** The pool to run on, asked for under a slot lease. A throw fails the batch. */
-  readonly pool: () => SessionPool;
+  /** The pool to run on, asked for under a slot lease. A rejection fails the segments that the lease was meant for. */
+  readonly pool: () => Promise<SessionPool>;
   readonly limits: BatcherLimits;
+  /** Called when a batch has given its lease back; must not throw. */
+  readonly onBatchEnd?: (() => void) | undefined;
 }
 
 /** Says that a job will still submit segments, so that waiting for company is worth while. */
@@ -50,7 +53,8 @@ export class Batcher {
   readonly #label: string;
   readonly #clock: Clock;
   readonly #slots: ModelSlots;
-  readonly #pool: () => SessionPool;
+  readonly #pool: () => Promise<SessionPool>;
+  readonly #onBatchEnd: () => void;
   readonly #counters = new BatchCounters();
   readonly #idleListeners = new Set<() => void>();
   #limits: BatcherLimits;
@@ -67,6 +71,7 @@ export class Batcher {
     this.#clock = options.clock;
     this.#slots = options.slots;
     this.#pool = options.pool;
+    this.#onBatchEnd = options.onBatchEnd ?? (() => undefined);
     this.#limits = options.limits;
     this.#slots.beforeBarrier(() => this.#holdPlaces());
   }
@@ -118,9 +123,16 @@ export class Batcher {
     return this.#leaseRequests.length;
   }
 
+  /** Neither queued nor running. */
+  get idle(): boolean {
+    return this.#queue.length === 0 && this.#counters.runningBatches === 0;
+  }
+
+  /** A segment that has its slot and waits for the model to be loaded does not count as queued. */
   stats(): BatchStats {
-    const queuedSeconds = this.#queue.reduce((sum, item) => sum + item.seconds, 0);
-    return this.#counters.snapshot(this.#queue.length, queuedSeconds);
+    const queued = this.#unadmitted;
+    const queuedSeconds = queued.reduce((sum, item) => sum + item.seconds, 0);
+    return this.#counters.snapshot(queued.length, queuedSeconds);
   }
 
   /** Refuses new segments (SHUTTING_DOWN) and waits until the queued and the running ones have ended. */
@@ -128,12 +140,12 @@ export class Batcher {
     this.#draining = true;
     this.#pump();
     return new Promise((resolve, reject) => {
-      if (this.#isIdle()) return resolve();
+      if (this.idle) return resolve();
       if (signal?.aborted) throw cancellation(signal);
       const finish = (): void => {
         this.#idleListeners.delete(finish);
         signal?.removeEventListener('abort', onAbort);
-        if (signal?.aborted && !this.#isIdle()) reject(cancellation(signal));
+        if (signal?.aborted && !this.idle) reject(cancellation(signal));
         else resolve();
       };
       const onAbort = finish;
@@ -144,9 +156,14 @@ export class Batcher {
 
   /** Refuses new and queued segments (SHUTTING_DOWN) and waits for the running ones. Idempotent. */
   async close(): Promise<void> {
+    this.dismiss();
+    await this.drain();
+  }
+
+  /** Refuses new and queued segments (SHUTTING_DOWN). Idempotent. */
+  dismiss(): void {
     this.#draining = true;
     this.#failQueued(() => true, this.#shuttingDown());
-    await this.drain();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -157,14 +174,14 @@ export class Batcher {
   #pump(): void {
     this.#waitTimer?.cancel();
     this.#waitTimer = undefined;
-    const due = this.#due(this.#queue.filter((item) => item.epoch === this.#slots.epoch));
+    const due = this.#due(this.#unadmitted.filter(({ epoch }) => epoch === this.#slots.epoch));
     this.#requestLeases(due.count);
     this.#abandonSurplus();
     if (due.nextAtMs !== undefined) {
       const delayMs = Math.max(0, due.nextAtMs - this.#clock.now());
       this.#waitTimer = this.#clock.setTimer(delayMs, () => this.#pump());
     }
-    if (this.#isIdle()) for (const listener of [...this.#idleListeners]) listener();
+    if (this.idle) for (const listener of [...this.#idleListeners]) listener();
   }
 
   #due(items: readonly PendingItem[]) {
@@ -174,11 +191,11 @@ export class Batcher {
 
   /**
    * A manager is about to join. From now on the queue of this epoch can only shrink, and every lease granted before
-   * the manager takes at least one segment, so one request per segment is always enough; surplus ones are abandoned.
+   * the manager admits at least one segment, so one request per segment is always enough; surplus ones are abandoned.
    */
   #holdPlaces(): void {
     const { epoch } = this.#slots;
-    this.#requestLeases(this.#queue.filter((item) => item.epoch === epoch).length);
+    this.#requestLeases(this.#unadmitted.filter((item) => item.epoch === epoch).length);
   }
 
   /** Brings the requests of the current epoch up to `count`. */
@@ -189,7 +206,7 @@ export class Batcher {
   }
 
   #requestLease(epoch: number): void {
-    const request = { epoch, abandon: new AbortController() };
+    const request: LeaseRequest = { epoch, abandon: new AbortController() };
     const { signal } = request.abandon;
     const gone = (): void => {
       this.#leaseRequests = this.#leaseRequests.filter((other) => other !== request);
@@ -199,7 +216,7 @@ export class Batcher {
     void this.#slots.acquireRun({ timeoutMs: 0, label: this.#label, signal }).then(
       (lease) => {
         gone();
-        this.#onGranted(lease, epoch);
+        return this.#onGranted(lease, epoch);
       },
       (thrown: unknown) => {
         gone();
@@ -212,7 +229,7 @@ export class Batcher {
   /** Withdraws the youngest requests of an epoch that has fewer segments than requests. */
   #abandonSurplus(): void {
     const left = new Map<number, number>();
-    for (const { epoch } of this.#queue) left.set(epoch, (left.get(epoch) ?? 0) + 1);
+    for (const { epoch } of this.#unadmitted) left.set(epoch, (left.get(epoch) ?? 0) + 1);
     const surplus = this.#leaseRequests.filter(({ epoch }) => {
       const segments = left.get(epoch) ?? 0;
       left.set(epoch, segments - 1);
@@ -222,29 +239,68 @@ export class Batcher {
     for (const { abandon } of surplus) abandon.abort();
   }
 
-  #onGranted(lease: RunLease, epoch: number): void {
-    const eligible = this.#queue.filter((item) => item.epoch <= epoch);
-    // Before a manager nobody waits for company any more: all of them are due.
-    const passed = epoch < this.#slots.epoch;
-    const candidates = passed ? eligible : this.#due(eligible).candidates;
-    const { batch, nextTurn } = planBatch(candidates, this.#limits, this.#turn);
-    this.#queue = this.#queue.filter((item) => !batch.includes(item));
-    const started = batch.filter((item) => item.start(lease.slot));
-    if (started.length === 0) {
-      lease.release();
-    } else {
-      this.#turn = nextTurn;
-      // Not awaited: it ends each of its segments itself and never rejects.
-      void this.#run(lease, started);
-    }
-    this.#pump();
+  /** Segments that no lease has been granted for. */
+  get #unadmitted(): PendingItem[] {
+    return this.#queue.filter((item) => !item.admitted);
   }
 
-  async #run(lease: RunLease, items: readonly PendingItem[]): Promise<void> {
+  /**
+   * Admits segments, makes sure of the pool, and serves them. Whatever happens, every segment that was admitted has
+   * ended when the lease goes back: no other one is coming for it. Never rejects.
+   */
+  async #onGranted(lease: RunLease, epoch: number): Promise<void> {
+    const own = this.#plan(this.#eligible(epoch)).batch;
+    for (const item of own) item.admitted = true;
+    try {
+      if (own.length > 0) await this.#serve(lease.slot, await this.#pool(), epoch, own);
+    } catch (thrown) {
+      this.#failQueued((item) => own.includes(item), toWavepoolError(thrown));
+    } finally {
+      lease.release();
+      if (own.length > 0) this.#onBatchEnd();
+      this.#pump();
+    }
+  }
+
+  /** What a lease of `epoch` may take. Before a manager nobody waits for company any more: all of them are due. */
+  #eligible(epoch: number): readonly PendingItem[] {
+    const before = this.#unadmitted.filter((item) => item.epoch <= epoch);
+    return epoch < this.#slots.epoch ? before : this.#due(before).candidates;
+  }
+
+  #plan(candidates: readonly PendingItem[]) {
+    return planBatch(candidates, this.#limits, this.#turn);
+  }
+
+  /** One batch of what was admitted and what has become due since; more only where the pool takes fewer at once. */
+  async #serve(
+    slot: number,
+    pool: SessionPool,
+    epoch: number,
+    own: readonly PendingItem[],
+  ): Promise<void> {
+    const left = () => own.filter((item) => this.#queue.includes(item));
+    let candidates = [...left(), ...this.#eligible(epoch)];
+    while (candidates.length > 0) {
+      const { batch, nextTurn } = this.#plan(candidates);
+      this.#queue = this.#queue.filter((item) => !batch.includes(item));
+      const started = batch.filter((item) => item.start(slot));
+      if (started.length > 0) {
+        this.#turn = nextTurn;
+        const running = this.#run(slot, pool, started);
+        this.#pump();
+        await running;
+      }
+      candidates = left();
+    }
+  }
+
+  /** Never rejects: it ends each of the segments itself. */
+  async #run(slot: number, pool: SessionPool, items: readonly PendingItem[]): Promise<void> {
     const startedAtMs = this.#clock.now();
     this.#counters.batchStarted(items.length);
     try {
-      const outcomes = await this.#runNative(lease.slot, items);
+      const outcomes = await this.#runNative(pool, slot, items);
       outcomes.forEach((outcome, index) => {
         items[index]?.settle(outcome);
       });
@@ -253,16 +309,18 @@ export class Batcher {
       for (const item of items) item.fail(error);
     } finally {
       this.#counters.batchEnded(items.length, this.#clock.now() - startedAtMs);
-      lease.release();
-      this.#pump();
     }
   }
 
   /** Settles items as they end. @throws {WavepoolError} INTERNAL when native code broke its word about the items. */
-  async #runNative(slot: number, items: readonly PendingItem[]): Promise<readonly TaskOutcome[]> {
+  async #runNative(
+    pool: SessionPool,
+    slot: number,
+    items: readonly PendingItem[],
+  ): Promise<readonly TaskOutcome[]> {
     const tasks = items.map((item) => item.segment.task);
     const strays: number[] = [];
-    const run = this.#pool().run(slot, tasks, (index, outcome) => {
+    const run = pool.run(slot, tasks, (index, outcome) => {
       const item = items[index];
       if (item) item.settle(outcome);
       else strays.push(index);
@@ -290,10 +348,6 @@ export class Batcher {
     this.#queue = this.#queue.filter((item) => !failed.includes(item));
     for (const item of failed) item.fail(error);
     this.#pump();
-  }
-
-  #isIdle(): boolean {
-    return this.#queue.length === 0 && this.#counters.runningBatches === 0;
   }
 
   #shuttingDown(): WavepoolError {

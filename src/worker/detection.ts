@@ -36,8 +36,8 @@ export async function runDetection(
   signal: AbortSignal,
 ): Promise<Detection> {
   const { audio } = reader;
-  const { model } = services.detector;
-  const vad = { info: model.info, state: model.createState() };
+  const { busyTimeoutMs } = request;
+  const vad = await services.detector.prepare({ signal, busyTimeoutMs });
   const search = new SpeechSearch(reader, request, services, vad);
   const segments: SpeechSegment[] = [];
   const leave = services.allowance.enter();

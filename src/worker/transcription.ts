@@ -57,24 +57,17 @@ export class TranscriptionRun {
   readonly #reader: InputReader;
   readonly #request: TranscriptionRequest;
   readonly #services: TranscriptionServices;
-  readonly #search: SpeechSearch;
   readonly #pending = new PendingSegments();
   /** Aborted by the job's own signal or by the first failure inside. */
   readonly #abort = new AbortController();
   #guessedSegments = 0;
   #asrStartedAt: number | undefined;
+  #search: SpeechSearch | undefined;
 
-  /** @throws {WavepoolError} TASK_UNSUPPORTED, MODEL_LOAD_FAILED */
   constructor(reader: InputReader, request: TranscriptionRequest, services: TranscriptionServices) {
     this.#reader = reader;
     this.#request = request;
     this.#services = services;
-    const { detector, recognizer } = services;
-    const { info } = recognizer.model;
-    assertModelDoes('transcribe', recognizer.id, jobTaskOf(info.task));
-    const vad = { info: detector.model.info, state: detector.model.createState() };
-    const longestSeconds = info.maxSegmentSeconds || undefined;
-    this.#search = new SpeechSearch(reader, request, services, vad, longestSeconds);
     // Every pending segment listens, and the allowance bounds those; Node takes more than ten for a leak.
     setMaxListeners(0, this.#abort.signal);
   }
@@ -87,11 +80,12 @@ export class TranscriptionRun {
     if (signal.aborted) forward();
     const expectation = this.#services.recognizer.batcher.expectMore();
     try {
-      await this.#produce();
+      this.#search = await this.#openSearch();
+      await this.#produce(this.#search);
       expectation.done();
       await this.#pending.allSettled();
       this.#abort.signal.throwIfAborted();
-      return this.#assemble();
+      return this.#assemble(this.#search);
     } catch (error) {
       this.#abort.abort(error);
       // Native code may still read the samples: it must have let go of them before they are freed.
@@ -104,13 +98,27 @@ export class TranscriptionRun {
     }
   }
 
+  /** Loads both models where they are not, so that what the job reads of them is theirs. */
+  async #openSearch(): Promise<SpeechSearch> {
+    const { detector, recognizer } = this.#services;
+    const { busyTimeoutMs } = this.#request;
+    const admission = { signal: this.#abort.signal, busyTimeoutMs };
+    const [vad, { info }] = await Promise.all([
+      detector.prepare(admission),
+      recognizer.prepare(admission),
+    ]);
+    assertModelDoes('transcribe', recognizer.id, jobTaskOf(info.task));
+    const longestSeconds = info.maxSegmentSeconds || undefined;
+    return new SpeechSearch(this.#reader, this.#request, this.#services, vad, longestSeconds);
+  }
+
   /** Decodes the input to its end and sends every stretch of speech to recognition. */
-  async #produce(): Promise<void> {
+  async #produce(search: SpeechSearch): Promise<void> {
     const { audio } = this.#reader;
     const { signal } = this.#abort;
     while (!audio.ended) {
       await this.#waitForRoom();
-      await this.#search.step(signal, (segment) => this.#recognize(segment));
+      await search.step(signal, (segment) => this.#recognize(segment));
     }
   }
 
@@ -127,7 +135,7 @@ export class TranscriptionRun {
   }
 
   #firstNeededSample(): number {
-    return Math.min(this.#search.keepFrom, this.#pending.firstNeededSample ?? Infinity);
+    return Math.min(this.#search?.keepFrom ?? 0, this.#pending.firstNeededSample ?? Infinity);
   }
 
   #releaseAudio(): void {
@@ -182,7 +190,7 @@ export class TranscriptionRun {
 
   #reportProgress(): void {
     const { audio } = this.#reader;
-    const needed = this.#pending.firstNeededSample ?? this.#search.detectedSamples;
+    const needed = this.#pending.firstNeededSample ?? this.#search?.detectedSamples ?? 0;
     this.#request.onProgress({
       processedSeconds: needed / SAMPLE_RATE,
       totalSeconds: audio.ended ? audio.endSample / SAMPLE_RATE : null,
@@ -190,15 +198,15 @@ export class TranscriptionRun {
     });
   }
 
-  #assemble(): Transcription {
+  #assemble(search: SpeechSearch): Transcription {
     const now = this.#services.now();
     return {
       durationSeconds: this.#reader.audio.endSample / SAMPLE_RATE,
-      speechSeconds: this.#search.speechSamples / SAMPLE_RATE,
+      speechSeconds: search.speechSamples / SAMPLE_RATE,
       segments: this.#pending.recognized(),
       guessedSegments: this.#guessedSegments,
-      decodeMs: this.#search.decodeMs,
-      vadMs: this.#search.vadMs,
+      decodeMs: search.decodeMs,
+      vadMs: search.vadMs,
       asrMs: this.#asrStartedAt === undefined ? 0 : now - this.#asrStartedAt,
     };
   }

@@ -33,7 +33,7 @@ interface Setup {
 /** Runs a job on the scripted engine, which has no recognizer here. */
 async function detect(script: EngineScript, setup: Setup = {}) {
   await using runtime = new Runtime(scriptedEngine(script), systemClock);
-  const detector = runtime.add('vad', { ...CONFIGURATION, path: setup.path ?? 'vad' });
+  const detector = runtime.register('vad', { ...CONFIGURATION, path: setup.path ?? 'vad' });
   await detector.load();
   const reader = await openInput(runtime.engine, { path: 'any' }, 'ffmpeg');
   const { audio } = reader;
