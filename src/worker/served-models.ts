@@ -3,7 +3,8 @@ import type { WorkerModel, WorkerSettings } from '../core/worker-settings.ts';
 import { admittedSlots } from '../runtime/capacity.ts';
 import { systemClock } from '../runtime/clock.ts';
 import type { Engine } from '../runtime/engine.ts';
-import type { ModelConfiguration, ModelEntry } from '../runtime/model-entry.ts';
+import type { ModelConfiguration } from '../runtime/model-configuration.ts';
+import type { ModelEntry } from '../runtime/model-entry.ts';
 import { MAX_SLOTS } from '../runtime/model-slots.ts';
 import { Runtime } from '../runtime/runtime.ts';
 import { DecodeAllowance } from './decode-allowance.ts';
@@ -40,11 +41,11 @@ export async function loadServedModels(
 ): Promise<ServedModels> {
   const runtime = new Runtime(engine, systemClock);
   try {
-    const detector = runtime.add(settings.detector.id, detectorConfiguration(settings));
-    const recognizers = settings.models.map((model) =>
-      runtime.add(model.id, recognizerConfiguration(model)),
-    );
-    for (const entry of [detector, ...recognizers]) await entry.load();
+    const detector = runtime.register(settings.detector.id, detectorConfiguration(settings));
+    for (const model of settings.models) {
+      runtime.register(model.id, recognizerConfiguration(model));
+    }
+    await runtime.loadEagerly();
     return { runtime, detector, allowance: decodeAllowance() };
   } catch (error) {
     await runtime.close();
