@@ -24,4 +24,5 @@ export {
   openLiveTranscription,
 } from './worker/live-transcription.ts';
 export { type LiveVadOptions, openLiveVad } from './worker/live-vad.ts';
+export { type PcmEncoding, readPcm } from './worker/pcm-reader.ts';
 export { Supervisor, type SupervisorOptions } from './worker/supervisor.ts';

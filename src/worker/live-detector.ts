@@ -11,8 +11,7 @@ export interface LiveDetectorOptions {
 
 /**
  * A detector for live streams, as an entry of its own beside the one for batches: a session either runs batches or holds
- * one stream. A stream needs no thread of its own between two writes, and a millisecond for a second of audio, so the
- * number of streams is a matter of memory: some 300 KB each.
+ * one stream. Between two writes a stream needs no time, so the number of streams is a matter of memory: some 350 KB each.
  */
 export function liveDetectorConfiguration({
   path,
