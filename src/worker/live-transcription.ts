@@ -25,7 +25,7 @@ export interface LiveTranscriptSegment extends LiveSegment {
 }
 
 export interface LiveTranscriptionOptions extends LiveStreamOptions {
-  /** Its segments share batches with those of jobs and of other streams. */
+  /** Offline. The segments share its batches with those of jobs and of other streams. */
   readonly recognizer: ModelEntry;
   /** As for jobs. */
   readonly options?: LiveTranscribeSettingsInput | undefined;
@@ -118,7 +118,7 @@ class Recognition implements SpeechSink {
 }
 
 /**
- * Recognizes live PCM by segments of speech. Both models may serve jobs meanwhile, the recognizer in the same batches.
+ * Recognizes live PCM by segments of speech. The recognizer may serve whatever else meanwhile, in the same batches.
  * @throws {WavepoolError} INVALID_REQUEST, BUSY_TIMEOUT, BUSY_OVERDUE, CANCELLED, or why a model could not be loaded.
  */
 export async function openLiveTranscription(
