@@ -31,7 +31,7 @@ void apply_faults(const TaskRequest& request) {
     if (has("abort")) std::abort();
     if (has("run")) throw Error(ErrorCode::kInternal, "fault: run");
     if (has("hang")) hang_until(request.cancel);
-    if (has("gate")) wait_at_gate(request.cancel);
+    if (has("gate")) wait_at_gate("gate", request.cancel);
     if (request.cancel.cancelled()) throw Error(ErrorCode::kCancelled, "the fake was cancelled");
 }
 
@@ -45,7 +45,7 @@ class StreamSession final : public IVoiceTaskSession,
 
     [[nodiscard]] std::string_view family() const noexcept override { return offline_->family(); }
     [[nodiscard]] TaskKind task_kind() const noexcept override { return offline_->task_kind(); }
-    [[nodiscard]] RunMode run_mode() const noexcept override { return RunMode::kStreaming; }
+    [[nodiscard]] RunMode run_mode() const noexcept override { return offline_->run_mode(); }
     [[nodiscard]] std::size_t private_bytes() const noexcept override {
         return offline_->private_bytes();
     }
@@ -53,7 +53,9 @@ class StreamSession final : public IVoiceTaskSession,
         return factory().parallel_session_capacity();
     }
     [[nodiscard]] std::unique_ptr<IVoiceTaskSession> create_parallel_session() const override {
-        return std::make_unique<StreamSession>(factory().create_parallel_session(), create_state_);
+        std::unique_ptr<IVoiceTaskSession> offline = factory().create_parallel_session();
+        if (!offline) return nullptr;
+        return std::make_unique<StreamSession>(std::move(offline), create_state_);
     }
 
     void prepare(const TaskRequest& request) override {

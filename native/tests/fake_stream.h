@@ -13,7 +13,8 @@ namespace wavepool::fake {
 /// becomes complete; a part of a window at the end is filled up with zeros.
 ///
 /// Faults (faults.h), armed or as the option `fault` of the stream: "prepare" at the start; "run",
-/// "hang", "gate" and "abort" in every chunk and at the end. `create_state` is the model's.
+/// "hang", "gate" and "abort" in every chunk and at the end. What a clone is follows from
+/// `offline`, which was made with the options of the streaming mode. `create_state` is the model's.
 [[nodiscard]] std::unique_ptr<IVoiceTaskSession> create_stream_session(
     std::unique_ptr<IVoiceTaskSession> offline,
     std::function<std::shared_ptr<TaskState>()> create_state);
