@@ -7,6 +7,7 @@
 #include "binding/pool_handle.h"
 #include "binding/promise_task.h"
 #include "binding/state_handle.h"
+#include "binding/stream_handle.h"
 #include "framework/build_info.h"
 #ifdef WAVEPOOL_TEST_ADDON
 #include "binding/test_extension.h"
@@ -45,10 +46,12 @@ Napi::Object export_all(Napi::Env env, Napi::Object exports) {
     environment.model_constructor = ModelHandle::define(env);
     environment.pool_constructor = PoolHandle::define(env);
     environment.state_constructor = StateHandle::define(env);
+    environment.stream_constructor = StreamHandle::define(env);
 
     exports.Set("build", to_js(env, build_info()));
     exports.Set("openFile", Napi::Function::New<&AudioHandle::open_file>(env, "openFile"));
     exports.Set("openPipe", Napi::Function::New<&AudioHandle::open_pipe>(env, "openPipe"));
+    exports.Set("openLive", Napi::Function::New<&AudioHandle::open_live>(env, "openLive"));
     exports.Set("createPipe", Napi::Function::New<&create_pipe>(env, "createPipe"));
     exports.Set("loadModel", Napi::Function::New<&ModelHandle::load>(env, "loadModel"));
 #ifdef WAVEPOOL_TEST_ADDON

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "framework/gguf_file.h"
+#include "tests/fake_stream.h"
 #include "tests/faults.h"
 
 namespace wavepool::fake {
@@ -268,35 +269,6 @@ class BatchedSession final : public OfflineSession, public IBatchedOfflineVoiceT
     }
 };
 
-/// Counts what it is given; the final result is the text of the whole stream.
-class StreamingSession final : public Session, public IStreamingVoiceTaskSession {
-  public:
-    using Session::Session;
-
-    void start_stream(const TaskRequest&) override { reset(); }
-    [[nodiscard]] std::optional<TaskResult> process_audio_chunk(
-        std::span<const float> samples) override {
-        if (fault_armed("run")) throw Error(ErrorCode::kInternal, "fault: run");
-        ++chunks_;
-        heard_ += samples.size();
-        return std::nullopt;
-    }
-    [[nodiscard]] TaskResult finish_stream() override {
-        TaskResult result;
-        result.text = "fake " + std::to_string(chunks_) + " " + std::to_string(heard_);
-        reset();
-        return result;
-    }
-    void reset() noexcept override { chunks_ = heard_ = 0; }
-    [[nodiscard]] std::unique_ptr<IVoiceTaskSession> create_parallel_session() const override {
-        return clone<StreamingSession>();
-    }
-
-  private:
-    std::size_t chunks_ = 0;
-    std::size_t heard_ = 0;
-};
-
 class Model final : public ILoadedModel {
   public:
     explicit Model(std::shared_ptr<const Weights> weights) : weights_(std::move(weights)) {}
@@ -309,7 +281,9 @@ class Model final : public ILoadedModel {
         }
         if (fault_armed("null-primary")) return nullptr;
         if (options.mode == RunMode::kStreaming) {
-            return std::make_unique<StreamingSession>(weights_, options);
+            return create_stream_session(
+                std::make_unique<OfflineSession>(weights_, options),
+                [weights = weights_] { return Model(weights).create_state(); });
         }
         if (weights_->info.native_batch) return std::make_unique<BatchedSession>(weights_, options);
         return std::make_unique<OfflineSession>(weights_, options);

@@ -13,7 +13,8 @@ namespace wavepool::fake {
 ///
 /// "fake" (asr): the text is "fake CHECKSUM COUNT" over the samples of the segment; tokens are one
 /// id per 1600 samples. "fake-vad" (vad): one probability per 512 samples from their loudness,
-/// smoothed with the probability before it, which the state carries.
+/// smoothed with the probability before it, which the state carries. Both also stream
+/// (fake_stream.h).
 ///
 /// The GGUF file has these metadata keys: general.architecture, general.name; fake.capacity
 /// (integer: sessions supported), fake.native_batch (integer: 1 or 0), fake.max_segment_seconds

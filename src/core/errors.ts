@@ -55,6 +55,7 @@ const ERRORS = {
   QUEUE_FULL: row(BUSY, 429, true, 'the queue is full: %s'),
   JOB_TIMEOUT: row('timeout', 504, false, 'the job ran longer than allowed: %s'),
   DEADLINE_EXCEEDED: row('timeout', 504, false, 'the deadline has passed: %s'),
+  STREAM_IDLE: row('timeout', 408, false, 'the live stream was abandoned: %s'),
   CANCELLED: row('cancelled', 499, false, 'cancelled: %s'),
   JOB_NOT_FOUND: row('not_found', 404, false, 'no such job: %s'),
   JOB_NOT_FINISHED: row(INVALID, 409, false, 'the job has not completed: %s'),

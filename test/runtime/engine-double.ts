@@ -10,6 +10,7 @@ import type {
   TaskItem,
   TaskOutcome,
   TaskResult,
+  TaskStream,
 } from '../../src/runtime/engine.ts';
 
 export function result(text: string): TaskResult {
@@ -96,12 +97,44 @@ export class DoubleRun implements NativeRun {
   }
 }
 
+/** One stream: its parts say how many chunks it has had. */
+export class DoubleStream implements TaskStream {
+  chunks = 0;
+  ended = false;
+  readonly #onEnd: () => void;
+
+  constructor(onEnd: () => void) {
+    this.#onEnd = onEnd;
+  }
+
+  push(): Promise<TaskResult> {
+    this.chunks += 1;
+    return Promise.resolve(result(`${this.chunks}`));
+  }
+
+  async finish(): Promise<TaskResult> {
+    await this.reset();
+    return result(`${this.chunks}`);
+  }
+
+  reset(): Promise<void> {
+    this.ended = true;
+    this.#onEnd();
+    return Promise.resolve();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.reset();
+  }
+}
+
 export class DoublePool implements SessionPool {
   readonly size: number;
   readonly capacity: number;
   readonly maxBatch: number;
   readonly sessionBytes: readonly number[];
   readonly runs: DoubleRun[] = [];
+  readonly streams: DoubleStream[] = [];
   readonly #running = new Set<number>();
   readonly #calls = new Map<number, number>();
   readonly #onClose: () => Promise<void>;
@@ -129,6 +162,16 @@ export class DoublePool implements SessionPool {
     const ended = () => this.#running.delete(slot);
     run.done.then(ended, ended);
     return run;
+  }
+
+  startStream(slot: number): Promise<TaskStream> {
+    if (this.#running.has(slot)) {
+      return Promise.reject(new WavepoolError('SLOT_BUSY', `${slot}`));
+    }
+    this.#running.add(slot);
+    const stream = new DoubleStream(() => this.#running.delete(slot));
+    this.streams.push(stream);
+    return Promise.resolve(stream);
   }
 
   close(): Promise<void> {
@@ -159,6 +202,10 @@ export class DoubleEngine implements Engine {
 
   openAudio(): Promise<Audio> {
     return Promise.resolve(silence);
+  }
+
+  openLiveAudio(): never {
+    throw new Error('the double has no live audio');
   }
 
   async loadModel(path: string): Promise<LoadedModel> {
