@@ -9,7 +9,7 @@ import { assertModelDoes, jobTaskOf } from '../core/model-task.ts';
 import { type ModelInfo, SAMPLE_RATE, type TaskState } from '../runtime/engine.ts';
 import type { ModelEntry } from '../runtime/model-entry.ts';
 import type { InputReader } from './input-reader.ts';
-import { type SpeechSegment, SpeechSegmenter } from './speech-segmenter.ts';
+import { createSegmenter, type SpeechSegment, type SpeechSegmenter } from './speech-segmenter.ts';
 
 /** Audio decoded and searched for speech per step. */
 export const DECODE_STEP_SECONDS = 30;
@@ -66,7 +66,12 @@ export class SpeechSearch {
     this.#services = services;
     this.#state = state;
     this.#windowSamples = info.windowSamples;
-    this.#segmenter = createSegmenter(request.options, this.#windowSamples, longestSeconds);
+    const { vad, maxSegmentSeconds = longestSeconds } = request.options;
+    this.#segmenter = createSegmenter({
+      vad,
+      windowSamples: this.#windowSamples,
+      longestSeconds: Math.min(maxSegmentSeconds, longestSeconds),
+    });
   }
 
   /** Samples that detection has seen. */
@@ -141,22 +146,4 @@ export class SpeechSearch {
     this.#vadMs += now() - startedAt;
     return probabilities;
   }
-}
-
-function createSegmenter(
-  { maxSegmentSeconds = Number.POSITIVE_INFINITY, vad }: DetectionOptions,
-  windowSamples: number,
-  longestSeconds: number,
-): SpeechSegmenter {
-  const samples = (ms: number) => Math.round((ms * SAMPLE_RATE) / 1_000);
-  return new SpeechSegmenter({
-    windowSamples,
-    threshold: vad.threshold,
-    minSpeechSamples: samples(vad.minSpeechMs),
-    minSilenceSamples: samples(vad.minSilenceMs),
-    targetSamples: samples(vad.targetSegmentMs),
-    longSilenceSamples: samples(vad.longSilenceMs),
-    padSamples: samples(vad.padMs),
-    maxSegmentSamples: samples(1_000 * Math.min(maxSegmentSeconds, longestSeconds)),
-  });
 }

@@ -5,6 +5,9 @@
  *   silence ──p ≥ threshold──▶ speech ──p < threshold − 0.15 for long enough──▶ silence: segment closed
  *                                └──── segment reaches maxSegment ───▶ split at the quietest window of its later half
  */
+import type { VadOptions } from '../core/job.ts';
+import { SAMPLE_RATE } from '../runtime/engine.ts';
+
 export interface SegmenterOptions {
   /** Samples that one probability stands for. */
   readonly windowSamples: number;
@@ -35,6 +38,29 @@ export interface SpeechSegment {
 const HYSTERESIS = 0.15;
 /** Windows averaged when looking for the quietest place to split. */
 const SPLIT_SMOOTHING = 2;
+
+export interface Segmenting {
+  readonly vad: VadOptions;
+  /** Of the detector. */
+  readonly windowSamples: number;
+  /** No segment is longer. */
+  readonly longestSeconds: number;
+}
+
+/** A segmenter by the options of a job or a live stream. */
+export function createSegmenter({ vad, windowSamples, longestSeconds }: Segmenting) {
+  const samples = (ms: number) => Math.round((ms * SAMPLE_RATE) / 1_000);
+  return new SpeechSegmenter({
+    windowSamples,
+    threshold: vad.threshold,
+    minSpeechSamples: samples(vad.minSpeechMs),
+    minSilenceSamples: samples(vad.minSilenceMs),
+    targetSamples: samples(vad.targetSegmentMs),
+    longSilenceSamples: samples(vad.longSilenceMs),
+    padSamples: samples(vad.padMs),
+    maxSegmentSamples: samples(1_000 * longestSeconds),
+  });
+}
 
 export class SpeechSegmenter {
   readonly #options: SegmenterOptions;

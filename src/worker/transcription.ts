@@ -11,6 +11,7 @@ import { assertModelDoes, jobTaskOf } from '../core/model-task.ts';
 import { SAMPLE_RATE, type TaskOptions, type TaskResult } from '../runtime/engine.ts';
 import type { ModelEntry } from '../runtime/model-entry.ts';
 import type { DecodeAllowance } from './decode-allowance.ts';
+import { findWords } from './find-words.ts';
 import type { InputReader } from './input-reader.ts';
 import { PendingSegments, type RecognizedSegment } from './pending-segments.ts';
 import {
@@ -144,16 +145,14 @@ export class TranscriptionRun {
 
   #recognize(segment: SpeechSegment): void {
     this.#asrStartedAt ??= this.#services.now();
-    const ended = this.#pending.add(segment, this.#watched(this.#findWords(segment), segment));
+    const ended = this.#pending.add(segment, this.#watched(this.#wordsOf(segment), segment));
     void ended.then(() => this.#reportProgress());
   }
 
-  /** Where there is speech there are words: when none are found, the recognizer is asked again for the likeliest. */
-  async #findWords(segment: SpeechSegment): Promise<TaskResult> {
-    const result = await this.#submit(segment, {});
-    if (result.text !== '') return result;
-    this.#guessedSegments += 1;
-    return this.#submit(segment, { suppressBlank: true });
+  async #wordsOf(segment: SpeechSegment): Promise<TaskResult> {
+    const { result, guessed } = await findWords((options) => this.#submit(segment, options));
+    if (guessed) this.#guessedSegments += 1;
+    return result;
   }
 
   #submit({ startSample, endSample }: SpeechSegment, options: TaskOptions): Promise<TaskResult> {
