@@ -41,7 +41,8 @@ export interface CapacityOptions {
 /** Capacity as the workers are told. */
 export interface Capacity {
   readonly slots: number;
-  readonly unvalidatedSlots: boolean;
+  /** Slot counts up to this one are taken without evidence. */
+  readonly unvalidatedSlots: number;
   readonly batch: number;
   readonly threads: number;
   readonly workers: number;
@@ -186,7 +187,7 @@ export function capacityOf(options: CapacityOptions, machine = thisMachine()): C
   );
   return {
     slots,
-    unvalidatedSlots: options.unvalidatedSlots !== undefined,
+    unvalidatedSlots: options.unvalidatedSlots ?? 0,
     batch: options.batch === 'auto' ? AUTO_BATCH : options.batch,
     threads,
     workers: options.workers === 'auto' ? Math.max(1, fitting) : options.workers,

@@ -5,7 +5,6 @@ import { ModelId } from './job.ts';
 const Count = z.int().nonnegative();
 const Amount = z.number().nonnegative();
 
-/** `reconfiguring` is reserved for replacing a model's configuration in place. */
 export const ModelState = z.enum([
   'unloaded',
   'loading',
@@ -95,6 +94,8 @@ export const WorkerPresence = z.strictObject({
   /** The native build, and every model in memory: the speech detector's, too. */
   runtime: RuntimeStatus,
   heldJobs: Count,
+  /** Slot counts up to this one are taken without evidence; 0 = none but 1. */
+  unvalidatedSlots: Count.default(0),
   /** Of the whole process. */
   residentBytes: Count,
   updatedAt: Count,

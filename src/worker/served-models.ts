@@ -1,33 +1,25 @@
 /** The models of a worker process: the ones it serves and the detector that finds speech for them. */
-import type { WorkerModel, WorkerSettings } from '../core/worker-settings.ts';
-import { admittedSlots } from '../runtime/capacity.ts';
+import type { WorkerSettings } from '../core/worker-settings.ts';
 import { systemClock } from '../runtime/clock.ts';
 import type { Engine } from '../runtime/engine.ts';
 import type { ModelConfiguration, ModelEntry } from '../runtime/model-entry.ts';
-import { MAX_SLOTS } from '../runtime/model-slots.ts';
 import { Runtime } from '../runtime/runtime.ts';
 import { DecodeAllowance } from './decode-allowance.ts';
+import {
+  assertSlotsAdmitted,
+  LONGEST_SEGMENT_SECONDS,
+  recognizerConfiguration,
+} from './model-settings.ts';
 import { DECODE_STEP_SECONDS } from './transcription.ts';
 
-/** Jobs taken beyond what fills every slot's batch, so that the next batch is ready when one ends. */
-const LOOK_AHEAD = 2;
 /** Decoded audio that all jobs of a worker hold ahead of recognition: 10 minutes are 38 MB. */
 const DECODED_SECONDS = 600;
-/** The longest segment any family takes is well below this. */
-const LONGEST_SEGMENT_SECONDS = 30;
-/** A batch waits this long for company while jobs are still producing segments. */
-const RECOGNIZER_WAIT_MS = 20;
 const DETECTOR_BATCH = 16;
 
 export interface ServedModels {
   readonly runtime: Runtime;
   readonly detector: ModelEntry;
   readonly allowance: DecodeAllowance;
-}
-
-/** Jobs of one model that a worker runs at once. */
-export function jobConcurrency({ slots, batch }: WorkerModel): number {
-  return slots * batch * LOOK_AHEAD;
 }
 
 /**
@@ -41,9 +33,10 @@ export async function loadServedModels(
   const runtime = new Runtime(engine, systemClock);
   try {
     const detector = runtime.add(settings.detector.id, detectorConfiguration(settings));
-    const recognizers = settings.models.map((model) =>
-      runtime.add(model.id, recognizerConfiguration(model)),
-    );
+    const recognizers = settings.models.map((model) => {
+      assertSlotsAdmitted(model.id, model.slots, settings.unvalidatedSlots);
+      return runtime.add(model.id, recognizerConfiguration(model));
+    });
     for (const entry of [detector, ...recognizers]) await entry.load();
     return { runtime, detector, allowance: decodeAllowance() };
   } catch (error) {
@@ -69,28 +62,6 @@ function detectorConfiguration({ detector }: WorkerSettings): ModelConfiguration
     maxBatch: DETECTOR_BATCH,
     maxAudioSeconds: DETECTOR_BATCH * DECODE_STEP_SECONDS,
     maxWaitMs: 0,
-    busyTimeoutMs: 0,
-  };
-}
-
-function recognizerConfiguration(model: WorkerModel): ModelConfiguration {
-  const slots = admittedSlots({
-    model: model.id,
-    requested: model.slots,
-    // Without an evidence record one slot is all that is proven.
-    evidence: 1,
-    unvalidated: model.unvalidatedSlots,
-    // What the family really supports is checked when the pool is made.
-    advertised: MAX_SLOTS,
-  });
-  return {
-    path: model.path,
-    mode: 'offline',
-    slots,
-    threads: model.threads,
-    maxBatch: model.batch,
-    maxAudioSeconds: model.batch * LONGEST_SEGMENT_SECONDS,
-    maxWaitMs: RECOGNIZER_WAIT_MS,
     busyTimeoutMs: 0,
   };
 }
