@@ -104,8 +104,10 @@ export class FleetControl {
     const alive = await readPresence(this.#options.connection).catch(() => undefined);
     if (alive === undefined) return;
     for (const { worker, gone, line } of waiting) {
-      if (alive.some(({ id }) => id === worker.id)) await line?.lookAgain();
-      else gone.abort(new WavepoolError('WORKER_GONE', nameOf(worker)));
+      // One that ends tells of its commands before it leaves.
+      await line?.lookAgain();
+      if (!alive.some(({ id }) => id === worker.id))
+        gone.abort(new WavepoolError('WORKER_GONE', nameOf(worker)));
     }
   }
 }
