@@ -18,6 +18,7 @@ import {
   DEFAULT_MODEL,
   parseFormats,
   placesOf,
+  warnUnvalidated,
 } from './options.ts';
 import type { RunRequest } from './run-session.ts';
 import { runSession } from './run-session.ts';
@@ -62,6 +63,7 @@ export function addRunCommand(program: Command, context: CliContext): void {
   addPlaceOptions(command);
   addOutputOptions(command);
   command.addHelpText('after', HELP).action(async (paths: string[], options: RunOptions) => {
+    warnUnvalidated(options, context);
     context.exitCode = await runSession(await requestOf(paths, options, context), context);
   });
 }
