@@ -44,6 +44,7 @@ const ERRORS = {
   MODEL_DOWNLOAD_FAILED: row(SERVER, 502, true, 'the model could not be downloaded: %s'),
   MODEL_FILE_INVALID: row(INVALID, 422, false, 'the model file is not usable: %s'),
   MODEL_LOAD_FAILED: row(SERVER, 500, true, 'the model could not be loaded: %s'),
+  MODEL_LOAD_TIMEOUT: row('timeout', 504, true, 'the model was not loaded in time: %s'),
   CAPACITY_UNVALIDATED: row(INVALID, 400, false, 'this slot count is not validated: %s'),
   SLOTS_UNSUPPORTED: row(INVALID, 400, false, 'this slot count is not supported: %s'),
   INSUFFICIENT_MEMORY: row('insufficient_memory', 503, true, 'not enough memory: %s'),

@@ -59,7 +59,7 @@ export const StreamResetEvent = z.strictObject({
   type: z.literal('stream.reset'),
   models: z.array(ModelId),
 });
-/** Data of `model.changed`, at once, and of `slot.changed`, at most once a second: the model as one worker has it. */
+/** Data of `model.changed`, at once, and of `slot.changed`, with the heartbeat: the model as one worker has it. */
 export const ModelChange = z.strictObject({
   worker: z.uuid(),
   host: z.string(),

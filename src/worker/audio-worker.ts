@@ -1,5 +1,5 @@
 /**
- * A worker: loads its models, takes jobs from their queues, runs them, reports what it holds.
+ * A worker: registers its models, takes jobs from their queues, runs them, obeys commands, reports what it holds.
  *
  *   start() ──▶ loading ──▶ taking jobs ──close(deadline)──▶ draining ──deadline──▶ handing back ──▶ closed
  *
@@ -11,17 +11,20 @@ import { WavepoolError } from '../core/errors.ts';
 import type { WorkerMessage } from '../core/ipc.ts';
 import type { Logger } from '../core/logger.ts';
 import { packageVersion } from '../core/package-version.ts';
-import type { WorkerPresence } from '../core/status.ts';
+import type { ModelStatus, WorkerPresence } from '../core/status.ts';
 import type { WorkerSettings } from '../core/worker-settings.ts';
 import { PresencePublisher } from '../queue/presence.ts';
 import type { Engine } from '../runtime/engine.ts';
 import type { ModelEntry } from '../runtime/model-entry.ts';
 import type { ResultStore } from '../storage/result-store.ts';
+import { ModelChanges } from './control-events.ts';
+import { ControlListener } from './control-listener.ts';
+import { ControlRunner } from './control-runner.ts';
 import { HeldJobs } from './held-jobs.ts';
 import { JobProcessor } from './job-processor.ts';
 import { ModelQueue } from './model-queue.ts';
 import { jobConcurrency } from './model-settings.ts';
-import { loadServedModels, type ServedModels } from './served-models.ts';
+import { openServedModels, type ServedModels } from './served-models.ts';
 
 export interface AudioWorkerOptions {
   readonly settings: WorkerSettings;
@@ -40,6 +43,8 @@ export class AudioWorker {
   readonly #queues = new Map<string, ModelQueue>();
   #served: ServedModels | undefined;
   #processor: JobProcessor | undefined;
+  #changes: ModelChanges | undefined;
+  #control: ControlListener | undefined;
   #presence: PresencePublisher | undefined;
   #closed: Promise<void> | undefined;
 
@@ -48,7 +53,7 @@ export class AudioWorker {
     this.#held = new HeldJobs(options.report);
   }
 
-  /** Loads the models, then takes jobs.
+  /** Loads the models, unless that is left to their first jobs, then takes jobs and commands.
    *  @throws {WavepoolError} why a model could not be loaded, or REDIS_UNAVAILABLE. */
   async start(): Promise<void> {
     const { settings, engine, results, logger } = this.#options;
@@ -56,13 +61,22 @@ export class AudioWorker {
       const slots = settings.unvalidatedSlots;
       logger.warn({ slots }, 'slot counts up to this one are taken without evidence');
     }
-    const served = await loadServedModels(engine, settings);
+    const served = await openServedModels(engine, settings, (err) => {
+      logger.warn({ err }, 'a model could not be looked after');
+    });
     this.#served = served;
     const { runtime, detector, allowance } = served;
     const { ffmpeg, uploadsDir, urls } = settings;
     const places = { uploadsDir, urls };
     this.#processor = new JobProcessor({ runtime, detector, results, allowance, ffmpeg, places });
+    this.#changes = await ModelChanges.open({
+      address: settings.redis,
+      worker: { worker: this.id, host: hostname(), pid: process.pid },
+      logger,
+    });
+    runtime.onChange((model) => this.#hear(model));
     for (const { id } of settings.models) await this.#serve(runtime.entry(id));
+    this.#control = await this.#listen(served);
     this.#presence = this.#appear(served);
     await this.#presence.start();
   }
@@ -77,10 +91,26 @@ export class AudioWorker {
     const late = setTimeout(() => {
       this.#held.abortAll(new WavepoolError('SHUTTING_DOWN', 'the drain deadline has passed'));
     }, deadlineMs);
+    // Before the queues: a command may yet open one.
+    await this.#control?.close();
     await Promise.all([...this.#queues.values()].map((queue) => queue.close()));
     clearTimeout(late);
     await this.#presence?.close();
     await this.#served?.runtime.close();
+    await this.#changes?.close();
+  }
+
+  #listen({ runtime, defaultsOf }: ServedModels): Promise<ControlListener> {
+    const { settings, logger } = this.#options;
+    const { unvalidatedSlots, redis: address } = settings;
+    const serve = (entry: ModelEntry) => this.#serve(entry);
+    const runner = new ControlRunner({ runtime, defaultsOf, unvalidatedSlots, serve });
+    return ControlListener.open({
+      address,
+      workerId: this.id,
+      run: (command, signal) => runner.run(command, signal),
+      logger,
+    });
   }
 
   /** Takes the jobs of a model from now on; the detector has none. */
@@ -102,6 +132,16 @@ export class AudioWorker {
     this.#presence?.announce();
   }
 
+  /** A model changed: the jobs that are taken follow its slots, and the world is told. */
+  #hear(model: ModelStatus): void {
+    const queue = this.#queues.get(model.id);
+    const entry = this.#served?.runtime.entries.get(model.id);
+    if (queue === undefined || entry === undefined) return;
+    queue.concurrency = jobConcurrency(entry.configuration);
+    this.#changes?.tell(model);
+    this.#presence?.announce();
+  }
+
   /** What the world is told, the supervisor is told, too. */
   #appear(served: ServedModels): PresencePublisher {
     const { settings, logger, report } = this.#options;
@@ -110,6 +150,9 @@ export class AudioWorker {
       snapshot: () => {
         const status = this.#describe(served);
         report({ type: 'status', status });
+        for (const model of status.runtime.models) {
+          if (this.#queues.has(model.id)) this.#changes?.tell(model);
+        }
         return status;
       },
       onError: (err) => logger.warn({ err }, 'this worker cannot be seen'),

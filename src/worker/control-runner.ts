@@ -7,7 +7,8 @@ import type {
 } from '../core/control.ts';
 import { WavepoolError } from '../core/errors.ts';
 import type { ManagementResult, ModelManagement } from '../runtime/management.ts';
-import type { ModelConfiguration, ModelEntry } from '../runtime/model-entry.ts';
+import type { ModelConfiguration } from '../runtime/model-configuration.ts';
+import type { ModelEntry } from '../runtime/model-entry.ts';
 import { assertSlotsAdmitted, mergeSettings } from './model-settings.ts';
 
 /** What the runner needs of `Runtime`. */

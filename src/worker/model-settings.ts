@@ -1,7 +1,7 @@
 /** How the settings of a model become its configuration. */
 import type { ModelSettings } from '../core/control.ts';
 import { admittedSlots } from '../runtime/capacity.ts';
-import type { ModelConfiguration } from '../runtime/model-entry.ts';
+import type { ModelConfiguration } from '../runtime/model-configuration.ts';
 import { MAX_SLOTS } from '../runtime/model-slots.ts';
 
 /** The longest segment any family takes is well below this. */

@@ -1,8 +1,11 @@
 /** The models of a worker process: the ones it serves and the detector that finds speech for them. */
-import type { WorkerSettings } from '../core/worker-settings.ts';
+import { WavepoolError } from '../core/errors.ts';
+import type { WorkerModel, WorkerSettings } from '../core/worker-settings.ts';
+import { ModelStore } from '../models/model-store.ts';
 import { systemClock } from '../runtime/clock.ts';
 import type { Engine } from '../runtime/engine.ts';
-import type { ModelConfiguration, ModelEntry } from '../runtime/model-entry.ts';
+import type { ModelConfiguration } from '../runtime/model-configuration.ts';
+import type { ModelEntry } from '../runtime/model-entry.ts';
 import { Runtime } from '../runtime/runtime.ts';
 import { DecodeAllowance } from './decode-allowance.ts';
 import {
@@ -20,25 +23,42 @@ export interface ServedModels {
   readonly runtime: Runtime;
   readonly detector: ModelEntry;
   readonly allowance: DecodeAllowance;
+  /**
+   * How a model is started when nothing else is said: as this worker was told, or, for one that it was not told of, as
+   * the first one.
+   * @throws {WavepoolError} MODEL_UNKNOWN when its weights are not there
+   */
+  readonly defaultsOf: (model: string) => Promise<ModelConfiguration>;
 }
 
 /**
- * Registers the models and loads them all.
+ * Registers the models and loads them, as many as may be in memory; none when that is left to their first jobs.
  * @throws {WavepoolError} CAPACITY_UNVALIDATED, SLOTS_UNSUPPORTED, or why a load failed; nothing stays loaded then.
  */
-export async function loadServedModels(
+export async function openServedModels(
   engine: Engine,
   settings: WorkerSettings,
+  onBackgroundError: (error: unknown) => void,
 ): Promise<ServedModels> {
-  const runtime = new Runtime(engine, systemClock);
+  const { maxLoadedModels, idleUnloadMs, minFreeMemoryMb, unvalidatedSlots } = settings;
+  const runtime = new Runtime(engine, systemClock, {
+    // The detector is in memory beside those that are counted.
+    maxLoadedModels: maxLoadedModels === 0 ? 0 : maxLoadedModels + 1,
+    idleUnloadMs,
+    minFreeMemoryBytes: minFreeMemoryMb * 2 ** 20,
+    busyTimeoutMs: 0,
+    slotPolicy: { unvalidated: unvalidatedSlots > 0, evidence: () => 1 },
+    onBackgroundError,
+  });
   try {
-    const detector = runtime.add(settings.detector.id, detectorConfiguration(settings));
-    const recognizers = settings.models.map((model) => {
-      assertSlotsAdmitted(model.id, model.slots, settings.unvalidatedSlots);
-      return runtime.add(model.id, recognizerConfiguration(model));
-    });
-    for (const entry of [detector, ...recognizers]) await entry.load();
-    return { runtime, detector, allowance: decodeAllowance() };
+    const detector = runtime.register(settings.detector.id, detectorConfiguration(settings));
+    for (const model of settings.models) {
+      assertSlotsAdmitted(model.id, model.slots, unvalidatedSlots);
+      runtime.register(model.id, servedConfiguration(model, settings));
+    }
+    if (!settings.lazy) await runtime.loadEagerly();
+    const defaultsOf = (model: string) => defaultConfiguration(model, settings);
+    return { runtime, detector, allowance: decodeAllowance(), defaultsOf };
   } catch (error) {
     await runtime.close();
     throw error;
@@ -64,4 +84,27 @@ function detectorConfiguration({ detector }: WorkerSettings): ModelConfiguration
     maxWaitMs: 0,
     busyTimeoutMs: 0,
   };
+}
+
+function servedConfiguration(model: WorkerModel, { maxQueued }: WorkerSettings) {
+  return { ...recognizerConfiguration(model), maxQueued };
+}
+
+async function defaultConfiguration(
+  id: string,
+  settings: WorkerSettings,
+): Promise<ModelConfiguration> {
+  if (id === settings.detector.id) return detectorConfiguration(settings);
+  const { models, modelsDir } = settings;
+  const started = models.find((model) => model.id === id);
+  if (started !== undefined) return servedConfiguration(started, settings);
+  const [first] = models;
+  if (first === undefined || modelsDir === undefined) throw new WavepoolError('MODEL_UNKNOWN', id);
+  // Nothing is downloaded from here, so npm's settings do not matter.
+  const installed = await new ModelStore({ directory: modelsDir, environment: {} }).locate(id);
+  if (installed === undefined) {
+    const detail = `${id} is not in the models directory; run \`wavepool models pull ${id}\` there`;
+    throw new WavepoolError('MODEL_UNKNOWN', detail);
+  }
+  return servedConfiguration({ ...first, id, path: installed.path, slots: 1 }, settings);
 }
