@@ -43,15 +43,15 @@ export class ModelChanges {
     if (told !== undefined && type === 'slot.changed' && !differ(told, change, SLOT_FIELDS)) return;
     this.#told.set(model.id, change);
     // On one connection, so in the order of the calls. What cannot be told is in the next heartbeat all the same.
-    publishEvent(this.#connection, { type, model: model.id, data: change }).catch(
-      (err: unknown) => {
-        this.#options.logger.debug({ err, model: model.id }, 'a change could not be told');
-      },
-    );
+    const event = { type, model: model.id, data: change } as const;
+    this.#last = publishEvent(this.#connection, event).catch((err: unknown) => {
+      this.#options.logger.debug({ err, model: model.id }, 'a change could not be told');
+    });
   }
 
-  /** Idempotent. */
-  close(): void {
+  /** Lets the last change be told. Idempotent. */
+  async close(): Promise<void> {
+    await this.#last;
     closeConnection(this.#connection);
   }
 
