@@ -81,6 +81,11 @@ export class AudioWorker {
     await this.#presence.start();
   }
 
+  /** What it says of itself now, whether or not anybody was told; nothing before its models are registered. */
+  get presence(): WorkerPresence | undefined {
+    return this.#served === undefined ? undefined : this.#describe(this.#served);
+  }
+
   /** Takes no more jobs, lets the held ones finish within the deadline, hands back the rest. Idempotent. */
   close({ deadlineMs }: { readonly deadlineMs: number }): Promise<void> {
     this.#closed ??= this.#close(deadlineMs);
