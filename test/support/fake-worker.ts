@@ -23,6 +23,9 @@ export interface FakeWorkerOptions {
   readonly folder: string;
   /** Started with these; by id. */
   readonly models: Readonly<Record<string, FakeModel>>;
+  /** Of each model. @defaultValue 1 */
+  readonly slots?: number;
+  /** @defaultValue 4 */
   readonly batch?: number;
   readonly settings?: Partial<WorkerSettingsInput>;
   /** @defaultValue the fake families of the test addon */
@@ -82,7 +85,7 @@ export class FakeWorker implements AsyncDisposable {
 
 /** Settings of a worker over weights of the fake families, which are written. */
 export async function fakeSettings(options: FakeWorkerOptions): Promise<WorkerSettings> {
-  const { address, folder, models, batch = 4, settings = {} } = options;
+  const { address, folder, models, slots = 1, batch = 4, settings = {} } = options;
   const write = (id: string, model: FakeModel): string =>
     writeFakeModel(join(folder, `${id}.gguf`), model);
   return WorkerSettings.parse({
@@ -90,7 +93,7 @@ export async function fakeSettings(options: FakeWorkerOptions): Promise<WorkerSe
     resultsDir: join(folder, 'results'),
     uploadsDir: join(folder, 'uploads'),
     models: Object.entries(models).map(([id, model]) => {
-      return { id, path: write(id, model), slots: 1, batch, threads: 1 };
+      return { id, path: write(id, model), slots, batch, threads: 1 };
     }),
     detector: { id: 'fake-vad', path: write('fake-vad', { architecture: 'fake-vad' }) },
     addonPath: TEST_ADDON,

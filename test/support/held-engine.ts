@@ -36,12 +36,14 @@ export class Gate {
 
 export class HeldEngine implements Engine {
   readonly #engine: Engine;
-  /** Models of any task pass it before they are loaded; the detector, too. */
+  /** Recognizers pass it before they are loaded. */
   readonly loads = new Gate();
   /** Results of recognizers come when it is open, though they are there before. */
   readonly runs = new Gate();
   /** Sessions end behind it. */
   readonly closes = new Gate();
+  /** Ends of recognizers, in their order. */
+  readonly trace: ('sessions' | 'weights')[] = [];
   /** Texts of all segments that were recognized, in the order in which their results came. */
   readonly texts: string[] = [];
 
@@ -66,14 +68,17 @@ export class HeldEngine implements Engine {
   }
 
   async loadModel(path: string): Promise<LoadedModel> {
-    await this.loads.passed();
     const model = await this.#engine.loadModel(path);
     if (model.info.task !== 'asr') return model;
+    await this.loads.passed();
     return {
       info: model.info,
       createPool: async (options: PoolOptions) => this.#hold(await model.createPool(options)),
       createState: () => model.createState(),
-      close: () => model.close(),
+      close: async () => {
+        await model.close();
+        this.trace.push('weights');
+      },
     };
   }
 
@@ -87,6 +92,7 @@ export class HeldEngine implements Engine {
       close: async () => {
         await this.closes.passed();
         await pool.close();
+        this.trace.push('sessions');
       },
     };
   }
