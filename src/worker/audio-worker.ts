@@ -96,9 +96,10 @@ export class AudioWorker {
     const late = setTimeout(() => {
       this.#held.abortAll(new WavepoolError('SHUTTING_DOWN', 'the drain deadline has passed'));
     }, deadlineMs);
-    // Before the queues: a command may yet open one.
-    await this.#control?.close();
-    await Promise.all([...this.#queues.values()].map((queue) => queue.close()));
+    const closeQueues = () => Promise.all([...this.#queues.values()].map((queue) => queue.close()));
+    await Promise.all([this.#control?.close(), closeQueues()]);
+    // A command that was under way may have opened one more.
+    await closeQueues();
     clearTimeout(late);
     await this.#presence?.close();
     await this.#served?.runtime.close();

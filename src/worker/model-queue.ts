@@ -35,6 +35,7 @@ export class ModelQueue {
   readonly #connection: ReturnType<typeof openConnection>;
   readonly #cancellations: CancellationListener;
   readonly #worker: Worker<JobData, JobOutcome>;
+  #closed: Promise<void> | undefined;
 
   private constructor(options: ModelQueueOptions, cancellations: CancellationListener) {
     this.#options = options;
@@ -81,11 +82,14 @@ export class ModelQueue {
     this.#worker.concurrency = jobs;
   }
 
-  /** Takes no more jobs and waits for the running ones, however they end. */
-  async close(): Promise<void> {
-    await this.#worker.close();
-    this.#cancellations.close();
-    this.#connection.disconnect();
+  /** Takes no more jobs and waits for the running ones, however they end. Idempotent. */
+  close(): Promise<void> {
+    this.#closed ??= (async () => {
+      await this.#worker.close();
+      this.#cancellations.close();
+      this.#connection.disconnect();
+    })();
+    return this.#closed;
   }
 
   #listen(): void {
