@@ -58,7 +58,7 @@ const fail = (code: 'CAPACITY_UNVALIDATED' | 'BUSY_OVERDUE' | 'INSUFFICIENT_MEMO
 
 const never = (signal: AbortSignal) =>
   new Promise<ControlResult>((_resolve, reject) => {
-    signal.addEventListener('abort', () => reject(signal.reason));
+    signal.addEventListener('abort', () => reject(new Error('withdrawn')));
   });
 
 async function problem(response: Response): Promise<ProblemDetails> {

@@ -40,7 +40,7 @@ class Begun {
     this.commands.push(command);
     this.signals.push(signal);
     return new Promise((resolve, reject) => {
-      signal.addEventListener('abort', () => reject(signal.reason));
+      signal.addEventListener('abort', () => reject(new Error('withdrawn')));
       this.#ends.push((end) => (end instanceof Error ? reject(end) : resolve(end)));
       for (const arrived of this.#arrivals.splice(0)) arrived();
     });

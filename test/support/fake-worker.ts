@@ -54,7 +54,7 @@ export class FakeWorker implements AsyncDisposable {
 
   static async start(options: FakeWorkerOptions): Promise<FakeWorker> {
     const { folder } = options;
-    const settings = await fakeSettings(options);
+    const settings = fakeSettings(options);
     const results = await LocalResultStore.open(join(folder, 'results'));
     const worker = new FakeWorker(options, { settings, results });
     await worker.worker.start();
@@ -84,7 +84,7 @@ export class FakeWorker implements AsyncDisposable {
 }
 
 /** Settings of a worker over weights of the fake families, which are written. */
-export async function fakeSettings(options: FakeWorkerOptions): Promise<WorkerSettings> {
+export function fakeSettings(options: FakeWorkerOptions): WorkerSettings {
   const { address, folder, models, slots = 1, batch = 4, settings = {} } = options;
   const write = (id: string, model: FakeModel): string =>
     writeFakeModel(join(folder, `${id}.gguf`), model);
