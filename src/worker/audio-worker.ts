@@ -119,12 +119,12 @@ export class AudioWorker {
     });
   }
 
-  /** Takes the jobs of a model from now on; the detector has none. */
+  /** Takes the jobs of a model from now on; the detector has none unless this worker was started to serve it, too. */
   async #serve({ id: model, configuration }: ModelEntry): Promise<void> {
     const { settings, logger } = this.#options;
     const processor = this.#processor;
     if (processor === undefined || this.#queues.has(model)) return;
-    if (model === settings.detector.id) return;
+    if (model === settings.detector.id && settings.models.every(({ id }) => id !== model)) return;
     const queue = await ModelQueue.open({
       address: settings.redis,
       model,

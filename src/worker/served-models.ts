@@ -54,6 +54,7 @@ export async function openServedModels(
     const detector = runtime.register(settings.detector.id, detectorConfiguration(settings));
     for (const model of settings.models) {
       assertSlotsAdmitted(model.id, model.slots, unvalidatedSlots);
+      if (model.id === settings.detector.id) continue;
       runtime.register(model.id, servedConfiguration(model, settings));
     }
     if (!settings.lazy) await runtime.loadEagerly();
@@ -72,8 +73,11 @@ function decodeAllowance(): DecodeAllowance {
   });
 }
 
-/** Detection is cheap and never held for long: one slot of one thread serves every job of the worker. */
-function detectorConfiguration({ detector }: WorkerSettings): ModelConfiguration {
+/** Detection is cheap and never held for long: one slot of one thread serves every job, unless it has jobs of its own. */
+function detectorConfiguration(settings: WorkerSettings): ModelConfiguration {
+  const { detector, models } = settings;
+  const served = models.find(({ id }) => id === detector.id);
+  if (served !== undefined) return servedConfiguration(served, settings);
   return {
     path: detector.path,
     mode: 'offline',

@@ -5,7 +5,7 @@ import { NativeEngine } from '../../src/engine/native-engine.ts';
 import { AudioQueue } from '../../src/queue/audio-queue.ts';
 import { FleetControl, type SendOptions } from '../../src/queue/control.ts';
 import { readPresence } from '../../src/queue/presence.ts';
-import { writeWav } from '../engine/fake-model.ts';
+import { writeFakeModel, writeWav } from '../engine/fake-model.ts';
 import { TEST_ADDON, TEST_ADDON_BUILT } from '../engine/test-addon.ts';
 import { FakeWorker, type FakeWorkerOptions, installFake } from '../support/fake-worker.ts';
 import { HeldEngine } from '../support/held-engine.ts';
@@ -272,5 +272,17 @@ describe.skipIf(!TEST_ADDON_BUILT)('a worker', { timeout: 30_000 }, () => {
     await queue.waitFor(id);
     await worker.model('b', ({ loaded }) => loaded);
     await worker.model('a', ({ loaded }) => !loaded);
+  });
+
+  test('serves its detector, too, when it is one of the models that it was started with', async () => {
+    const path = writeFakeModel(join(redis.dataDir, 'own-vad.gguf'), { architecture: 'fake-vad' });
+    const served = { id: 'own-vad', path, slots: 1, batch: 2, threads: 1 };
+    await using worker = await start({
+      models: { a: {} },
+      settings: { models: [served], detector: { id: 'own-vad', path } },
+    });
+    expect(worker.latest?.models).toEqual([{ id: 'own-vad', slots: 1, batch: 2 }]);
+    expect(worker.latest?.runtime.models.map(({ id }) => id)).toEqual(['own-vad']);
+    expect(await tell({ operation: 'unload', model: 'own-vad' })).toMatchObject({ ok: true });
   });
 });
