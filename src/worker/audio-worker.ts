@@ -102,8 +102,11 @@ export class AudioWorker {
     await closeQueues();
     clearTimeout(late);
     await this.#presence?.close();
-    await this.#served?.runtime.close();
-    await this.#changes?.close();
+    try {
+      await this.#served?.runtime.close();
+    } finally {
+      await this.#changes?.close();
+    }
   }
 
   #listen({ runtime, defaultsOf }: ServedModels): Promise<ControlListener> {

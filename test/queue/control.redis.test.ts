@@ -40,7 +40,7 @@ class Begun {
     this.commands.push(command);
     this.signals.push(signal);
     return new Promise((resolve, reject) => {
-      signal.addEventListener('abort', () => reject(new Error('withdrawn')));
+      signal.addEventListener('abort', () => reject(reasonOf(signal)));
       this.#ends.push((end) => (end instanceof Error ? reject(end) : resolve(end)));
       for (const arrived of this.#arrivals.splice(0)) arrived();
     });
@@ -55,6 +55,10 @@ class Begun {
   end(at: number, result: ControlResult | Error): void {
     this.#ends[at]?.(result);
   }
+}
+
+function reasonOf({ reason }: AbortSignal): Error {
+  return reason instanceof Error ? reason : new Error(String(reason));
 }
 
 function aborted(signal: AbortSignal | undefined): Promise<void> {
