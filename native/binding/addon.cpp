@@ -16,7 +16,7 @@ namespace wavepool::binding {
 namespace {
 
 #ifdef WAVEPOOL_TEST_ADDON
-// setFault(name, armed) and clearFaults()
+// setFault(name, armed), clearFaults() and liveObjects()
 Napi::Value js_set_fault(const Napi::CallbackInfo& info) {
     return guarded(info.Env(), [&] {
         set_fault(read_string(info[0], "name"), info[1].ToBoolean().Value());
@@ -27,6 +27,14 @@ Napi::Value js_set_fault(const Napi::CallbackInfo& info) {
 Napi::Value js_clear_faults(const Napi::CallbackInfo& info) {
     clear_faults();
     return info.Env().Undefined();
+}
+
+Napi::Value js_live_objects(const Napi::CallbackInfo& info) {
+    const auto [weights, sessions] = live_objects();
+    Napi::Object counts = Napi::Object::New(info.Env());
+    counts.Set("weights", weights);
+    counts.Set("sessions", sessions);
+    return counts;
 }
 #endif
 
@@ -46,6 +54,7 @@ Napi::Object export_all(Napi::Env env, Napi::Object exports) {
 #ifdef WAVEPOOL_TEST_ADDON
     exports.Set("setFault", Napi::Function::New<&js_set_fault>(env, "setFault"));
     exports.Set("clearFaults", Napi::Function::New<&js_clear_faults>(env, "clearFaults"));
+    exports.Set("liveObjects", Napi::Function::New<&js_live_objects>(env, "liveObjects"));
 #endif
     return exports;
 }

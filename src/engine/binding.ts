@@ -95,6 +95,8 @@ export interface TestBinding extends Binding {
   /** The names are in native/tests/faults.h. */
   setFault(name: string, armed: boolean): void;
   clearFaults(): void;
+  /** What of the test families exists in this process, a session until its end is over. */
+  liveObjects(): { readonly weights: number; readonly sessions: number };
 }
 
 /** What x86-64-v3 means, in the words of /proc/cpuinfo. */
