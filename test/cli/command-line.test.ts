@@ -85,7 +85,7 @@ test('slots without evidence are warned of at the start, and only they', async (
   expect((await start()).stderr).not.toContain('warning');
 });
 
-test('what is said of memory and models is what workers are told', async () => {
+test('what is said of memory and models is what workers are told', () => {
   const command = addResidencyOptions(new Command());
   command.parse(
     ['--lazy', '--max-loaded-models', '2', '--idle-unload', '5m', '--min-free-memory', '1G'],

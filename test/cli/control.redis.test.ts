@@ -91,7 +91,7 @@ test('one worker is named by its id, the beginning of it, or its host and proces
   }
   expect(await cli('unload', 'a', '--worker', 'mill:23')).toMatchObject({
     code: 3,
-    stderr: 'wavepool: no live worker for this: mill:23 [NO_WORKER]\n',
+    stderr: expect.stringContaining('no live worker for this: mill:23 [NO_WORKER]'),
   });
 });
 
@@ -111,7 +111,7 @@ test('the exit code tells whether all, some or none of the workers did it', asyn
 test('what is asked for wrongly is told at once', async () => {
   expect(await cli('load', 'a')).toMatchObject({
     code: 3,
-    stderr: 'wavepool: no live worker for this: none is alive [NO_WORKER]\n',
+    stderr: expect.stringContaining('start one with `wavepool worker`'),
   });
   await using _worker = await start(41);
   expect(await cli('unload', 'other')).toMatchObject({

@@ -17,8 +17,6 @@ export interface ControlledWorkerOptions {
 
 export interface ControlledWorker extends AsyncDisposable {
   readonly presence: WorkerPresence;
-  /** As a process that is killed, for those who look: silent from now on. */
-  vanish(): Promise<void>;
 }
 
 export async function startControlledWorker(
@@ -40,7 +38,6 @@ export async function startControlledWorker(
   await publisher.start();
   return {
     presence,
-    vanish: () => publisher.close(),
     [Symbol.asyncDispose]: async () => {
       await publisher.close();
       await listener.close();
