@@ -28,6 +28,8 @@ export type {
   WorkerResource,
 } from './core/api.ts';
 export type { BatchItemResource, BatchResource, BatchResultLine } from './core/batch-api.ts';
+export type { ControlOutcome, ModelSettings, SwapStrategy } from './core/control.ts';
+export { ControlFailedError } from './core/control-api.ts';
 export { ERROR_CODES, type ErrorCode, WavepoolError } from './core/errors.ts';
 export type { ServiceEvent } from './core/events.ts';
 export { InvalidRequestError } from './core/problem.ts';

@@ -14,6 +14,7 @@ import {
   addPlaceOptions,
   capacityOf,
   placesOf,
+  warnUnvalidated,
 } from './options.ts';
 import type { RunRequest } from './run-session.ts';
 import { runSession } from './run-session.ts';
@@ -61,6 +62,7 @@ export function addRunCommand(program: Command, context: CliContext): void {
   addPlaceOptions(command);
   addOutputOptions(command);
   command.addHelpText('after', HELP).action(async (paths: string[], options: RunOptions) => {
+    warnUnvalidated(options, context);
     context.exitCode = await runSession(await requestOf(paths, options, context), context);
   });
 }

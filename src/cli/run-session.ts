@@ -21,6 +21,7 @@ import type { InterruptWatch } from './interrupts.ts';
 import { isInterruption, watchInterrupts } from './interrupts.ts';
 import { DETECTOR_MODEL, openModels, pullModel } from './model-access.ts';
 import type { Capacity } from './options.ts';
+import { DEFAULT_RESIDENCY } from './options.ts';
 import type { ProgressView } from './run-progress.ts';
 import { NO_PROGRESS, showProgress } from './run-progress.ts';
 import {
@@ -154,7 +155,8 @@ class RunSession {
     this.#fleet ??= Fleet.start({
       config,
       capacity,
-      model,
+      residency: DEFAULT_RESIDENCY,
+      models: [model],
       detector,
       signal,
       logLevel: logLevelOfRun(config.logLevel),

@@ -14,6 +14,7 @@ import {
   capacityOf,
   parseDuration,
   placesOf,
+  warnUnvalidated,
 } from './options.ts';
 import type { RunRequest } from './run-session.ts';
 import { runSession } from './run-session.ts';
@@ -57,6 +58,7 @@ export function addWatchCommand(program: Command, context: CliContext): void {
     .option('--quiet', 'print failures only')
     .addHelpText('after', HELP)
     .action(async (directory: string, options: WatchOptions) => {
+      warnUnvalidated(options, context);
       context.exitCode = await runSession(await requestOf(directory, options, context), context);
     });
 }

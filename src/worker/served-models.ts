@@ -1,52 +1,65 @@
 /** The models of a worker process: the ones it serves and the detector that finds speech for them. */
+import { WavepoolError } from '../core/errors.ts';
 import type { WorkerModel, WorkerSettings } from '../core/worker-settings.ts';
-import { admittedSlots } from '../runtime/capacity.ts';
+import { ModelStore } from '../models/model-store.ts';
 import { systemClock } from '../runtime/clock.ts';
 import type { Engine } from '../runtime/engine.ts';
 import type { ModelConfiguration } from '../runtime/model-configuration.ts';
 import type { ModelEntry } from '../runtime/model-entry.ts';
-import { MAX_SLOTS } from '../runtime/model-slots.ts';
 import { Runtime } from '../runtime/runtime.ts';
 import { DecodeAllowance } from './decode-allowance.ts';
+import {
+  assertSlotsAdmitted,
+  LONGEST_SEGMENT_SECONDS,
+  recognizerConfiguration,
+} from './model-settings.ts';
 import { DECODE_STEP_SECONDS } from './speech-search.ts';
 
-/** Jobs taken beyond what fills every slot's batch, so that the next batch is ready when one ends. */
-const LOOK_AHEAD = 2;
 /** Decoded audio that all jobs of a worker hold ahead of recognition: 10 minutes are 38 MB. */
 const DECODED_SECONDS = 600;
-/** The longest segment any family takes is well below this. */
-const LONGEST_SEGMENT_SECONDS = 30;
-/** A batch waits this long for company while jobs are still producing segments. */
-const RECOGNIZER_WAIT_MS = 20;
 const DETECTOR_BATCH = 16;
 
 export interface ServedModels {
   readonly runtime: Runtime;
   readonly detector: ModelEntry;
   readonly allowance: DecodeAllowance;
-}
-
-/** Jobs of one model that a worker runs at once. */
-export function jobConcurrency({ slots, batch }: WorkerModel): number {
-  return slots * batch * LOOK_AHEAD;
+  /**
+   * How a model is started when nothing else is said: as this worker was told, or, for one that it was not told of, as
+   * the first one.
+   * @throws {WavepoolError} MODEL_UNKNOWN when its weights are not there
+   */
+  readonly defaultsOf: (model: string) => Promise<ModelConfiguration>;
 }
 
 /**
- * Registers the models and loads them all.
+ * Registers the models and loads them, as many as may be in memory; none when that is left to their first jobs.
  * @throws {WavepoolError} CAPACITY_UNVALIDATED, SLOTS_UNSUPPORTED, or why a load failed; nothing stays loaded then.
  */
-export async function loadServedModels(
+export async function openServedModels(
   engine: Engine,
   settings: WorkerSettings,
+  onBackgroundError: (error: unknown) => void,
 ): Promise<ServedModels> {
-  const runtime = new Runtime(engine, systemClock);
+  const { maxLoadedModels, idleUnloadMs, minFreeMemoryMb, unvalidatedSlots } = settings;
+  const runtime = new Runtime(engine, systemClock, {
+    // The detector is in memory beside those that are counted.
+    maxLoadedModels: maxLoadedModels === 0 ? 0 : maxLoadedModels + 1,
+    idleUnloadMs,
+    minFreeMemoryBytes: minFreeMemoryMb * 2 ** 20,
+    busyTimeoutMs: 0,
+    slotPolicy: { unvalidated: unvalidatedSlots > 0, evidence: () => 1 },
+    onBackgroundError,
+  });
   try {
     const detector = runtime.register(settings.detector.id, detectorConfiguration(settings));
     for (const model of settings.models) {
-      if (model.id !== detector.id) runtime.register(model.id, recognizerConfiguration(model));
+      assertSlotsAdmitted(model.id, model.slots, unvalidatedSlots);
+      if (model.id === settings.detector.id) continue;
+      runtime.register(model.id, servedConfiguration(model, settings));
     }
-    await runtime.loadEagerly();
-    return { runtime, detector, allowance: decodeAllowance() };
+    if (!settings.lazy) await runtime.loadEagerly();
+    const defaultsOf = (model: string) => defaultConfiguration(model, settings);
+    return { runtime, detector, allowance: decodeAllowance(), defaultsOf };
   } catch (error) {
     await runtime.close();
     throw error;
@@ -61,9 +74,10 @@ function decodeAllowance(): DecodeAllowance {
 }
 
 /** Detection is cheap and never held for long: one slot of one thread serves every job, unless it has jobs of its own. */
-function detectorConfiguration({ detector, models }: WorkerSettings): ModelConfiguration {
+function detectorConfiguration(settings: WorkerSettings): ModelConfiguration {
+  const { detector, models } = settings;
   const served = models.find(({ id }) => id === detector.id);
-  if (served !== undefined) return recognizerConfiguration(served);
+  if (served !== undefined) return servedConfiguration(served, settings);
   return {
     path: detector.path,
     mode: 'offline',
@@ -76,24 +90,25 @@ function detectorConfiguration({ detector, models }: WorkerSettings): ModelConfi
   };
 }
 
-function recognizerConfiguration(model: WorkerModel): ModelConfiguration {
-  const slots = admittedSlots({
-    model: model.id,
-    requested: model.slots,
-    // Without an evidence record one slot is all that is proven.
-    evidence: 1,
-    unvalidated: model.unvalidatedSlots,
-    // What the family really supports is checked when the pool is made.
-    advertised: MAX_SLOTS,
-  });
-  return {
-    path: model.path,
-    mode: 'offline',
-    slots,
-    threads: model.threads,
-    maxBatch: model.batch,
-    maxAudioSeconds: model.batch * LONGEST_SEGMENT_SECONDS,
-    maxWaitMs: RECOGNIZER_WAIT_MS,
-    busyTimeoutMs: 0,
-  };
+function servedConfiguration(model: WorkerModel, { maxQueued }: WorkerSettings) {
+  return { ...recognizerConfiguration(model), maxQueued };
+}
+
+async function defaultConfiguration(
+  id: string,
+  settings: WorkerSettings,
+): Promise<ModelConfiguration> {
+  if (id === settings.detector.id) return detectorConfiguration(settings);
+  const { models, modelsDir } = settings;
+  const started = models.find((model) => model.id === id);
+  if (started !== undefined) return servedConfiguration(started, settings);
+  const [first] = models;
+  if (first === undefined || modelsDir === undefined) throw new WavepoolError('MODEL_UNKNOWN', id);
+  // Nothing is downloaded from here, so npm's settings do not matter.
+  const installed = await new ModelStore({ directory: modelsDir, environment: {} }).locate(id);
+  if (installed === undefined) {
+    const detail = `${id} is not in the models directory; run \`wavepool models pull ${id}\` there`;
+    throw new WavepoolError('MODEL_UNKNOWN', detail);
+  }
+  return servedConfiguration({ ...first, id, path: installed.path, slots: 1 }, settings);
 }

@@ -1,4 +1,11 @@
+import { Command } from 'commander';
 import { expect, test } from 'vitest';
+import {
+  addResidencyOptions,
+  DEFAULT_RESIDENCY,
+  modelsOf,
+  residencyOf,
+} from '../../src/cli/options.ts';
 import { runCli } from './run-cli.ts';
 
 const FOLDER = import.meta.dirname;
@@ -9,6 +16,10 @@ const COMMANDS: readonly (readonly string[])[] = [
   ['doctor'],
   ['models', 'list'],
   ['models', 'pull'],
+  ['models', 'load'],
+  ['models', 'unload'],
+  ['models', 'reconfigure'],
+  ['serve'],
   ['watch'],
   ['enqueue'],
   ['status'],
@@ -68,6 +79,43 @@ test('every command that has workers takes the options of their capacity', async
     for (const option of ['--slots', '--unvalidated-slots', '--batch', '--threads', '--workers'])
       expect(stdout).toContain(option);
   }
+});
+
+test('commands whose workers stay say when models leave memory, and take several models', async () => {
+  for (const command of ['worker', 'serve']) {
+    const { stdout } = await runCli([command, '--help']);
+    for (const option of ['--lazy', '--max-loaded-models', '--idle-unload', '--min-free-memory'])
+      expect(stdout).toContain(option);
+    expect(stdout.replaceAll(/\s+/g, ' ')).toMatch(/--model <id> .{0,120}\(repeatable/);
+  }
+});
+
+test('slots without evidence are warned of at the start, and only they', async () => {
+  // An unknown model ends the command before anything is started.
+  const start = (...options: string[]) => runCli(['worker', '--model', 'none', ...options]);
+  const warned = await start('--unvalidated-slots', '3');
+  expect(warned.stderr).toMatch(/^warning: up to 3 slots are taken without evidence/);
+  expect(warned.code).toBe(2);
+  expect((await start('--slots', '1')).stderr).not.toContain('warning');
+  expect((await start()).stderr).not.toContain('warning');
+});
+
+test('what is said of memory and models is what workers are told', () => {
+  const command = addResidencyOptions(new Command());
+  command.parse(
+    ['--lazy', '--max-loaded-models', '2', '--idle-unload', '5m', '--min-free-memory', '1G'],
+    { from: 'user' },
+  );
+  expect(residencyOf(command.opts())).toEqual({
+    lazy: true,
+    maxLoadedModels: 2,
+    idleUnloadMs: 300_000,
+    minFreeMemoryMb: 1_024,
+    busyTimeoutMs: 0,
+  });
+  expect(residencyOf(addResidencyOptions(new Command()).opts())).toEqual(DEFAULT_RESIDENCY);
+  expect(modelsOf([])).toEqual(['moonshine-tiny']);
+  expect(modelsOf(['a', 'b', 'a'])).toEqual(['a', 'b']);
 });
 
 test('the version is that of the package', async () => {

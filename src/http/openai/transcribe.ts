@@ -38,7 +38,7 @@ export function jobRequestOf(
   upload: { readonly id: UploadId; readonly name: string },
   { settings }: Services,
 ): JobRequest {
-  const { model = settings.defaultModel, language, stream } = form;
+  const { model = settings.defaultModel, language, stream, busy_timeout_ms: busyTimeoutMs } = form;
   const known = ModelId.safeParse(settings.modelAliases[model] ?? model);
   if (!known.success) throw new WavepoolError('MODEL_UNKNOWN', model);
   return JobRequest.parse({
@@ -47,6 +47,8 @@ export function jobRequestOf(
     options: language === undefined ? {} : { language },
     priority: PRIORITY,
     partials: stream,
+    // Whoever says how long to wait for a slot wants to hear of it then, and not after more attempts.
+    ...(busyTimeoutMs === undefined ? {} : { busyTimeoutMs, attempts: 1 }),
   });
 }
 
