@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-#include "framework/gguf_file.h"
+#include "framework/tensor_source.h"
 #include "tests/faults.h"
 
 namespace wavepool::fake {
@@ -17,6 +17,7 @@ namespace {
 
 constexpr std::int64_t kWindowSamples = 512;
 constexpr std::int64_t kTokenSamples = 1600;
+constexpr std::size_t kScratchBytes = 4096;
 
 struct Weights {
     ModelInfo info;
@@ -162,7 +163,7 @@ class Session : public IVoiceTaskSession, public IParallelVoiceTaskSessionFactor
 
     const std::shared_ptr<const Weights> weights_;
     const SessionOptions options_;
-    const std::size_t scratch_bytes_ = 4096;
+    const std::size_t scratch_bytes_ = kScratchBytes;
     bool first_run_ = true;
     std::string previous_text_;
 };
@@ -242,6 +243,12 @@ class StreamingSession final : public Session, public IStreamingVoiceTaskSession
     std::size_t heard_ = 0;
 };
 
+void check_options(const SessionOptions& options) {
+    if (options.threads < 1 || options.threads > 64 || options.max_batch < 1) {
+        throw Error(ErrorCode::kInvalidRequest, "a session has 1 to 64 threads and a batch");
+    }
+}
+
 class Model final : public ILoadedModel {
   public:
     explicit Model(std::shared_ptr<const Weights> weights) : weights_(std::move(weights)) {}
@@ -249,9 +256,7 @@ class Model final : public ILoadedModel {
     [[nodiscard]] const ModelInfo& info() const noexcept override { return weights_->info; }
     [[nodiscard]] std::unique_ptr<IVoiceTaskSession> create_session(
         const SessionOptions& options) const override {
-        if (options.threads < 1 || options.threads > 64 || options.max_batch < 1) {
-            throw Error(ErrorCode::kInvalidRequest, "a session has 1 to 64 threads and a batch");
-        }
+        check_options(options);
         if (options.mode == RunMode::kStreaming) {
             return std::make_unique<StreamingSession>(weights_, options);
         }
@@ -266,24 +271,35 @@ class Model final : public ILoadedModel {
     std::shared_ptr<const Weights> weights_;
 };
 
-template <TaskKind kTask>
-std::shared_ptr<const ILoadedModel> load(const std::filesystem::path& path) {
-    if (fault_armed("load")) throw Error(ErrorCode::kModelLoadFailed, "fault: load");
-    const GgufFile file(path);
-    auto weights = std::make_shared<Weights>();
-    weights->capacity = static_cast<std::size_t>(file.integer("fake.capacity"));
-    weights->weight = file.f32("fake.weight", std::array<std::int64_t, 1>{4});
-    const bool vad = kTask == TaskKind::kVad;
-    weights->info = {
+ModelInfo describe(const TensorSource& file, TaskKind task) {
+    const bool vad = task == TaskKind::kVad;
+    return {
         .family = file.string("general.architecture"),
-        .task = kTask,
+        .task = task,
         .name = file.string("general.name"),
-        .weight_bytes = weights->weight.size() * sizeof(float),
+        .weight_bytes = file.expect("fake.weight", std::array<std::int64_t, 1>{4}).bytes,
         .native_batch = file.integer("fake.native_batch") != 0,
         .max_segment_seconds = file.number("fake.max_segment_seconds"),
         .window_samples = vad ? kWindowSamples : 0,
         .stateful = vad,
     };
+}
+
+template <TaskKind kTask>
+ModelPlan plan(const TensorSource& file, const SessionOptions& options) {
+    check_options(options);
+    return {.info = describe(file, kTask),
+            .capacity = static_cast<std::size_t>(file.integer("fake.capacity")),
+            .session_bytes = kScratchBytes};
+}
+
+template <TaskKind kTask>
+std::shared_ptr<const ILoadedModel> load(const TensorSource& file) {
+    if (fault_armed("load")) throw Error(ErrorCode::kModelLoadFailed, "fault: load");
+    auto weights = std::make_shared<Weights>();
+    weights->capacity = static_cast<std::size_t>(file.integer("fake.capacity"));
+    weights->weight = file.f32("fake.weight", std::array<std::int64_t, 1>{4});
+    weights->info = describe(file, kTask);
     return std::make_shared<Model>(std::move(weights));
 }
 
@@ -291,8 +307,8 @@ std::shared_ptr<const ILoadedModel> load(const std::filesystem::path& path) {
 
 std::span<const Family> families() {
     static constexpr std::array kFamilies{
-        Family{"fake", TaskKind::kAsr, &load<TaskKind::kAsr>},
-        Family{"fake-vad", TaskKind::kVad, &load<TaskKind::kVad>},
+        Family{"fake", TaskKind::kAsr, &load<TaskKind::kAsr>, &plan<TaskKind::kAsr>},
+        Family{"fake-vad", TaskKind::kVad, &load<TaskKind::kVad>, &plan<TaskKind::kVad>},
     };
     return kFamilies;
 }

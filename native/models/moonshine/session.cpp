@@ -17,6 +17,11 @@ void check_options(const SessionOptions& options) {
     if (options.mode != RunMode::kOffline) {
         throw Error(ErrorCode::kInvalidRequest, "moonshine runs offline only");
     }
+    if (options.threads < 1 || options.threads > CpuBackend::kMaxThreads) {
+        throw Error(ErrorCode::kInvalidRequest,
+                    "a session has 1 to " + std::to_string(CpuBackend::kMaxThreads) +
+                        " threads, not " + std::to_string(options.threads));
+    }
     if (options.max_batch < 1 || options.max_batch > kMostItems) {
         throw Error(ErrorCode::kInvalidRequest, "a batch has 1 to " + std::to_string(kMostItems) +
                                                     " items, not " +
@@ -56,15 +61,30 @@ std::int64_t token_limit(std::int64_t samples) noexcept {
     return samples * kTokensPerSecond / kSampleRate + kTokensOfAWord;
 }
 
+namespace {
+
+NetworkLimits network_limits(const SessionOptions& options) {
+    const std::int64_t samples = longest_samples(options);
+    return {.rows = static_cast<std::int64_t>(options.max_batch),
+            .samples = samples,
+            .tokens = token_limit(samples),
+            .threads = options.threads};
+}
+
+}  // namespace
+
+std::size_t Session::bytes(const Weights& weights, const SessionOptions& options) {
+    check_options(options);
+    return stock_network_bytes(weights, network_limits(options)) +
+           static_cast<std::size_t>(longest_samples(options)) * sizeof(float) +
+           2 * options.max_batch * sizeof(std::int32_t);
+}
+
 Session::Session(std::shared_ptr<const SharedModel> model, const SessionOptions& options)
     : model_(std::move(model)), options_(options) {
     check_options(options);
     longest_samples_ = longest_samples(options);
-    network_ =
-        make_stock_network(model_->weights, {.rows = static_cast<std::int64_t>(options.max_batch),
-                                             .samples = longest_samples_,
-                                             .tokens = token_limit(longest_samples_),
-                                             .threads = options.threads});
+    network_ = make_stock_network(model_->weights, network_limits(options));
     samples_.reserve(static_cast<std::size_t>(longest_samples_));
     last_.resize(options.max_batch);
     next_.resize(options.max_batch);
