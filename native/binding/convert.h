@@ -22,6 +22,10 @@ namespace wavepool::binding {
 [[nodiscard]] std::int64_t read_integer(Napi::Value value, const char* what);
 [[nodiscard]] TaskOptions read_task_options(Napi::Value value);
 
+/// What the sessions of a pool have in common: mode, threads, maxBatch and, if given,
+/// maxSegmentSeconds.
+[[nodiscard]] SessionOptions read_session_options(Napi::Value value);
+
 /// `slots` and what the model needs for its primary session.
 struct PoolRequest {
     std::size_t slots = 1;
@@ -33,6 +37,7 @@ struct PoolRequest {
 [[nodiscard]] Napi::Value to_js(Napi::Env env, const audio::SourceInfo& info);
 [[nodiscard]] Napi::Value to_js(Napi::Env env, const std::vector<audio::Warning>& warnings);
 [[nodiscard]] Napi::Value to_js(Napi::Env env, const ModelInfo& info);
+[[nodiscard]] Napi::Value to_js(Napi::Env env, const ModelPlan& plan);
 [[nodiscard]] Napi::Value to_js(Napi::Env env, const BuildInfo& info);
 /// `{ ok: true, result }` or `{ ok: false, error }`.
 [[nodiscard]] Napi::Value to_js(Napi::Env env, const TaskOutcome& outcome);

@@ -19,6 +19,7 @@ import type {
   TaskOutcome,
   TaskState,
 } from '../runtime/engine.ts';
+import type { ModelPlan, ModelPlanner } from '../runtime/model-plan.ts';
 import {
   type AudioHandle,
   addonPath,
@@ -264,7 +265,7 @@ export interface AudioPipe {
   readonly writeDescriptor: number;
 }
 
-export class NativeEngine implements Engine {
+export class NativeEngine implements Engine, ModelPlanner {
   readonly #addon: string;
   #loaded: Binding | undefined;
 
@@ -299,5 +300,9 @@ export class NativeEngine implements Engine {
 
   loadModel(path: string): Promise<LoadedModel> {
     return native(async () => new NativeModel(await this.#binding.loadModel(path)));
+  }
+
+  planModel(path: string, options: Omit<PoolOptions, 'slots'>): Promise<ModelPlan> {
+    return native(() => this.#binding.planModel(path, options));
   }
 }
