@@ -4,7 +4,7 @@ ARG NODE_IMAGE=node:20-bookworm-slim
 
 FROM ${NODE_IMAGE} AS build
 RUN apt-get update \
- && apt-get install -y --no-install-recommends g++ cmake make \
+ && apt-get install -y --no-install-recommends g++ cmake make nlohmann-json3-dev \
  && rm -rf /var/lib/apt/lists/*
 WORKDIR /app
 # The packages change less often than the sources. Their install scripts are not needed by anything here.

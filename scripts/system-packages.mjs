@@ -9,6 +9,16 @@ const NEEDS = [
   { name: 'cmake', commands: ['cmake'], apt: 'cmake', brew: 'cmake' },
   { name: 'make', commands: ['make', 'ninja'], apt: 'make', brew: 'make' },
   {
+    name: 'nlohmann JSON',
+    files: [
+      '/usr/include/nlohmann/json.hpp',
+      '/usr/local/include/nlohmann/json.hpp',
+      '/opt/homebrew/include/nlohmann/json.hpp',
+    ],
+    apt: 'nlohmann-json3-dev',
+    brew: 'nlohmann-json',
+  },
+  {
     name: 'Redis or Valkey',
     commands: ['redis-server', 'valkey-server'],
     apt: 'redis-server',

@@ -41,6 +41,7 @@ const FENCED: [RegExp, string[]][] = [
   [/^(pacote|protobufjs)(\/|$)/, ['src/models']],
   [/\.node$/, ['src/engine']],
   [/^(ggml.*|gguf)\.h$/, ['native/framework', ...FAMILIES, 'native/tests', 'native/bench']],
+  [/^nlohmann\//, ['native/framework', 'native/tests']],
   [/^(whisper|parakeet)\.h$/, ['native/models/whisper']],
   [/^miniaudio\.h$/, ['native/audio']],
   [/^napi\.h$/, ['native/binding']],

@@ -54,6 +54,7 @@ Napi::Object export_all(Napi::Env env, Napi::Object exports) {
     exports.Set("openLive", Napi::Function::New<&AudioHandle::open_live>(env, "openLive"));
     exports.Set("createPipe", Napi::Function::New<&create_pipe>(env, "createPipe"));
     exports.Set("loadModel", Napi::Function::New<&ModelHandle::load>(env, "loadModel"));
+    exports.Set("planModel", Napi::Function::New<&plan_model_task>(env, "planModel"));
 #ifdef WAVEPOOL_TEST_ADDON
     exports.Set("setFault", Napi::Function::New<&js_set_fault>(env, "setFault"));
     exports.Set("clearFaults", Napi::Function::New<&js_clear_faults>(env, "clearFaults"));

@@ -77,21 +77,31 @@ TaskOptions read_task_options(Napi::Value value) {
     return options;
 }
 
-PoolRequest read_pool_request(Napi::Value value) {
+SessionOptions read_session_options(Napi::Value value) {
     const Napi::Object object = read_object(value, "pool options");
-    PoolRequest request;
-    request.slots = read_count(object.Get("slots"), "slots");
+    SessionOptions options;
     const std::string mode = read_string(object.Get("mode"), "mode");
     if (mode == run_mode_name(RunMode::kOffline)) {
-        request.session.mode = RunMode::kOffline;
+        options.mode = RunMode::kOffline;
     } else if (mode == run_mode_name(RunMode::kStreaming)) {
-        request.session.mode = RunMode::kStreaming;
+        options.mode = RunMode::kStreaming;
     } else {
         wanted("mode", "\"offline\" or \"streaming\"");
     }
-    request.session.threads = read_int(object.Get("threads"), "threads");
-    request.session.max_batch = read_count(object.Get("maxBatch"), "maxBatch");
-    return request;
+    options.threads = read_int(object.Get("threads"), "threads");
+    options.max_batch = read_count(object.Get("maxBatch"), "maxBatch");
+    const Napi::Value longest = object.Get("maxSegmentSeconds");
+    if (!longest.IsUndefined()) {
+        if (!longest.IsNumber()) wanted("maxSegmentSeconds", "a number");
+        options.max_segment_seconds = longest.As<Napi::Number>().DoubleValue();
+    }
+    return options;
+}
+
+PoolRequest read_pool_request(Napi::Value value) {
+    const Napi::Object object = read_object(value, "pool options");
+    return {.slots = read_count(object.Get("slots"), "slots"),
+            .session = read_session_options(value)};
 }
 
 Napi::Value to_js(Napi::Env env, std::string_view text) {
@@ -129,6 +139,15 @@ Napi::Value to_js(Napi::Env env, const ModelInfo& info) {
     object.Set("maxSegmentSeconds", number(env, info.max_segment_seconds));
     object.Set("windowSamples", number(env, static_cast<double>(info.window_samples)));
     object.Set("stateful", Napi::Boolean::New(env, info.stateful));
+    return object;
+}
+
+Napi::Value to_js(Napi::Env env, const ModelPlan& plan) {
+    Napi::Object object = Napi::Object::New(env);
+    object.Set("info", to_js(env, plan.info));
+    object.Set("capacity", number(env, static_cast<double>(plan.capacity)));
+    object.Set("weightBytes", number(env, static_cast<double>(plan.info.weight_bytes)));
+    object.Set("sessionBytes", number(env, static_cast<double>(plan.session_bytes)));
     return object;
 }
 

@@ -24,6 +24,10 @@ namespace wavepool::binding {
 [[nodiscard]] int read_int(Napi::Value value, const char* what);
 [[nodiscard]] TaskOptions read_task_options(Napi::Value value);
 
+/// What the sessions of a pool have in common: mode, threads, maxBatch and, if given,
+/// maxSegmentSeconds.
+[[nodiscard]] SessionOptions read_session_options(Napi::Value value);
+
 /// `slots` and what the model needs for its primary session.
 struct PoolRequest {
     std::size_t slots = 1;
@@ -35,6 +39,7 @@ struct PoolRequest {
 [[nodiscard]] Napi::Value to_js(Napi::Env env, const audio::SourceInfo& info);
 [[nodiscard]] Napi::Value to_js(Napi::Env env, const std::vector<audio::Warning>& warnings);
 [[nodiscard]] Napi::Value to_js(Napi::Env env, const ModelInfo& info);
+[[nodiscard]] Napi::Value to_js(Napi::Env env, const ModelPlan& plan);
 [[nodiscard]] Napi::Value to_js(Napi::Env env, const BuildInfo& info);
 [[nodiscard]] Napi::Value to_js(Napi::Env env, const TaskResult& result);
 /// `{ ok: true, result }` or `{ ok: false, error }`.

@@ -100,4 +100,18 @@ Napi::Value ModelHandle::info(const Napi::CallbackInfo& info) {
     return guarded(info.Env(), [&] { return to_js(info.Env(), open_model(*core())->info()); });
 }
 
+Napi::Value plan_model_task(const Napi::CallbackInfo& info) {
+    return guarded(info.Env(), [&]() -> Napi::Value {
+        const Napi::Env env = info.Env();
+        auto file = std::make_shared<std::filesystem::path>(read_string(info[0], "path"));
+        auto task = make_promise_task<ModelPlan, std::filesystem::path>(
+            env, Environment::of(env).js_thread(), std::move(file),
+            [options = read_session_options(info[1])](std::filesystem::path& file) {
+                return plan_model(file, options, known_families());
+            },
+            [](Napi::Env env, const ModelPlan& plan, const auto&) { return to_js(env, plan); });
+        return std::move(task).start([&](auto job) { Environment::of(env).spawn(std::move(job)); });
+    });
+}
+
 }  // namespace wavepool::binding

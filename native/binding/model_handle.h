@@ -25,7 +25,8 @@ class ModelHandle : public Wrapped<ModelHandle, ModelCore> {
     static Napi::Value load(const Napi::CallbackInfo& info);
 
   private:
-    // createPool({ slots, mode, threads, maxBatch }): Promise<PoolHandle>, on a thread of its own.
+    // createPool({ slots, mode, threads, maxBatch, maxSegmentSeconds? }): Promise<PoolHandle>, on a
+    // thread of its own.
     Napi::Value create_pool(const Napi::CallbackInfo& info);
     // createState(): StateHandle
     Napi::Value create_state(const Napi::CallbackInfo& info);
@@ -33,5 +34,9 @@ class ModelHandle : public Wrapped<ModelHandle, ModelCore> {
     Napi::Value close(const Napi::CallbackInfo& info);
     Napi::Value info(const Napi::CallbackInfo& info);
 };
+
+// planModel(path, { mode, threads, maxBatch, maxSegmentSeconds? }) returns a promise of
+// { info, capacity, weightBytes, sessionBytes }; the header is read on a thread of its own.
+Napi::Value plan_model_task(const Napi::CallbackInfo& info);
 
 }  // namespace wavepool::binding

@@ -8,36 +8,37 @@
 namespace wavepool {
 namespace {
 
-constexpr int kMaxThreads = 64;
 /// Of 100: between two graphs of one decode step the workers stay awake, between two batches they
 /// sleep.
 constexpr int kThreadpoolPolling = 50;
 
-std::mutex& construction_guard() {
-    static std::mutex guard;
-    return guard;
-}
-
 int checked_threads(int threads) {
-    if (threads < 1 || threads > kMaxThreads) {
+    if (threads < 1 || threads > CpuBackend::kMaxThreads) {
         throw Error(ErrorCode::kInvalidRequest, "a session has 1 to " +
-                                                    std::to_string(kMaxThreads) + " threads, not " +
-                                                    std::to_string(threads));
+                                                    std::to_string(CpuBackend::kMaxThreads) +
+                                                    " threads, not " + std::to_string(threads));
     }
     return threads;
 }
 
 }  // namespace
 
+void construct_backend(const std::function<void()>& construct) {
+    static std::mutex guard;
+    const std::scoped_lock lock(guard);
+    construct();
+}
+
 CpuBackend::CpuBackend(int threads) : threads_(checked_threads(threads)) {
-    const std::scoped_lock lock(construction_guard());
     ggml_threadpool_params params = ggml_threadpool_params_default(threads_);
     params.poll = kThreadpoolPolling;
-    threadpool_.reset(ggml_threadpool_new(&params));
-    backend_.reset(ggml_backend_cpu_init());
-    if (!threadpool_ || !backend_) {
-        throw Error(ErrorCode::kInsufficientMemory, "creating a CPU backend");
-    }
+    construct_backend([&] {
+        threadpool_.reset(ggml_threadpool_new(&params));
+        backend_.reset(ggml_backend_cpu_init());
+        if (!threadpool_ || !backend_) {
+            throw Error(ErrorCode::kInsufficientMemory, "creating a CPU backend");
+        }
+    });
     ggml_backend_cpu_set_n_threads(backend_.get(), threads_);
     ggml_backend_cpu_set_threadpool(backend_.get(), threadpool_.get());
 }

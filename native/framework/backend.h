@@ -5,6 +5,7 @@
 #include <ggml-cpu.h>
 #include <ggml.h>
 
+#include <functional>
 #include <memory>
 
 #include "framework/cancellation.h"
@@ -35,12 +36,19 @@ using ContextPtr = std::unique_ptr<ggml_context, ContextDeleter>;
 using ThreadpoolPtr = std::unique_ptr<ggml_threadpool, ThreadpoolDeleter>;
 using GraphAllocatorPtr = std::unique_ptr<ggml_gallocr, GraphAllocatorDeleter>;
 
-/// A CPU backend with a persistent threadpool of its own, for one session. Construction is
-/// serialized over the process (backends may publish half-initialized devices); computing is not.
+/// Runs `construct`, one caller of the process at a time: backends may publish devices before these
+/// are initialized. Whatever creates a backend or chooses among devices goes through here, in CPU
+/// builds CpuBackend alone. What `construct` throws passes through and lets the next caller in.
+/// Uploading, computing and destroying are not serialized.
+void construct_backend(const std::function<void()>& construct);
+
+/// A CPU backend with a persistent threadpool of its own, for one session.
 class CpuBackend {
   public:
-    /// Throws Error{kInvalidRequest} unless `threads` is 1…64, Error{kInsufficientMemory} when ggml
-    /// cannot allocate.
+    static constexpr int kMaxThreads = 64;
+
+    /// Throws Error{kInvalidRequest} unless `threads` is 1…kMaxThreads, Error{kInsufficientMemory}
+    /// when ggml cannot allocate.
     explicit CpuBackend(int threads);
 
     [[nodiscard]] ggml_backend_t get() const noexcept { return backend_.get(); }

@@ -3,13 +3,14 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "framework/error.h"
 
 namespace wavepool {
 namespace {
-
-static_assert(std::endian::native == std::endian::little, "GGUF is read without swapping bytes");
 
 constexpr std::uint32_t kVersion = 3;
 constexpr std::uint32_t kDefaultAlignment = 32;
@@ -19,7 +20,7 @@ constexpr std::size_t kMaxTensorNameBytes = 63;
 constexpr std::uint32_t kMaxDimensions = 4;
 /// The fewest bytes that an entry of either table can take.
 constexpr std::size_t kMinMetadataBytes = 8 + 1 + 4 + 1;
-constexpr std::size_t kMinTensorBytes = 8 + 1 + 4 + 8 + 4 + 8;
+constexpr std::size_t kMinTensorBytes = 8 + 1 + 4 + 4 + 8;
 
 [[noreturn]] void invalid(const std::string& what) {
     throw Error(ErrorCode::kModelFileInvalid, what);
@@ -114,7 +115,7 @@ GgufType read_type(Reader& reader, const std::string& key) {
     return static_cast<GgufType>(raw);
 }
 
-GgufValue read_array(Reader& reader, std::span<const std::byte> file, const std::string& key) {
+GgufValue read_array(Reader& reader, const std::string& key) {
     const GgufType element_type = read_type(reader, key);
     if (element_type == GgufType::kArray) invalid(key + " is an array of arrays");
     const std::size_t element_bytes = scalar_bytes(element_type);
@@ -127,83 +128,89 @@ GgufValue read_array(Reader& reader, std::span<const std::byte> file, const std:
     } else {
         reader.take(count * element_bytes);
     }
-    return {GgufType::kArray, element_type, count, file.subspan(start, reader.position() - start)};
+    return {GgufType::kArray, element_type, count, start, reader.position() - start};
 }
 
-GgufValue read_value(Reader& reader, std::span<const std::byte> file, const std::string& key) {
+GgufValue read_value(Reader& reader, const std::string& key) {
     const GgufType type = read_type(reader, key);
-    if (type == GgufType::kArray) return read_array(reader, file, key);
+    if (type == GgufType::kArray) return read_array(reader, key);
     const auto bytes =
         type == GgufType::kString ? reader.string() : reader.take(scalar_bytes(type));
     if (type == GgufType::kBool && bytes[0] > std::byte{1}) invalid(key + " is no boolean");
-    return {type, type, 1, bytes};
+    return {type, type, 1, reader.position() - bytes.size(), bytes.size()};
 }
 
-std::size_t read_alignment(const GgufHeader& header) {
+std::size_t read_alignment(const GgufHeader& header, std::span<const std::byte> file) {
     const auto found = header.metadata.find("general.alignment");
     if (found == header.metadata.end()) return kDefaultAlignment;
     if (found->second.type != GgufType::kUint32) invalid("general.alignment is not a uint32");
-    const auto alignment = Reader(found->second.bytes).number<std::uint32_t>();
+    const auto alignment =
+        Reader(file.subspan(found->second.offset, found->second.bytes)).number<std::uint32_t>();
     if (!std::has_single_bit(alignment) || alignment < 8 || alignment > kMaxAlignment) {
         invalid("general.alignment is " + std::to_string(alignment));
     }
     return alignment;
 }
 
+/// The types this project reads, by ggml's numbers.
+TensorType tensor_type(std::uint32_t number, const std::string& name) {
+    switch (number) {
+        case 0:
+            return TensorType::kF32;
+        case 1:
+            return TensorType::kF16;
+        case 8:
+            return TensorType::kQ8_0;
+        case 24:
+            return TensorType::kI8;
+        case 25:
+            return TensorType::kI16;
+        case 26:
+            return TensorType::kI32;
+        case 27:
+            return TensorType::kI64;
+        case 28:
+            return TensorType::kF64;
+        case 30:
+            return TensorType::kBf16;
+        default:
+            invalid(name + " has the unsupported tensor type " + std::to_string(number));
+    }
+}
+
 struct DeclaredTensor {
     std::string name;
-    GgufTensor tensor;
+    TensorInfo info;
     std::uint64_t offset = 0;
-    std::uint64_t bytes = 0;
 };
-
-std::uint64_t checked_bytes(const DeclaredTensor& declared, std::uint64_t innermost) {
-    constexpr std::uint64_t kBlock = 32;
-    constexpr std::uint64_t kQ8BlockBytes = 2 + kBlock;
-    const std::uint64_t elements = declared.tensor.elements;
-    switch (declared.tensor.type) {
-        case TensorType::kF32:
-            return elements * 4;
-        case TensorType::kF16:
-            return elements * 2;
-        case TensorType::kI8:
-            return elements;
-        case TensorType::kQ8_0:
-            if (innermost % kBlock != 0) {
-                invalid(declared.name + ": rows of " + std::to_string(innermost) +
-                        " elements do not fill q8_0 blocks");
-            }
-            return elements / kBlock * kQ8BlockBytes;
-    }
-    invalid(declared.name + " has the unsupported tensor type " +
-            std::to_string(static_cast<std::uint32_t>(declared.tensor.type)));
-}
 
 DeclaredTensor read_tensor(Reader& reader) {
     DeclaredTensor declared;
     declared.name = name(reader, kMaxTensorNameBytes, "the tensor name");
     const auto dimensions = reader.number<std::uint32_t>();
-    if (dimensions < 1 || dimensions > kMaxDimensions) {
+    if (dimensions > kMaxDimensions) {
         invalid(declared.name + " has " + std::to_string(dimensions) + " dimensions");
     }
-    // With the limit, the bytes of any supported type fit 64 bits.
-    constexpr std::uint64_t kMaxElements = std::uint64_t{1} << 48;
     std::uint64_t elements = 1;
+    TensorInfo& info = declared.info;
     for (std::uint32_t i = 0; i < dimensions; ++i) {
         const auto extent = reader.number<std::uint64_t>();
-        if (extent < 1 || extent > kMaxElements / elements) {
+        if (extent < 1 || extent > kMaxTensorElements / elements) {
             invalid(declared.name + " has an impossible shape");
         }
         elements *= extent;
-        declared.tensor.shape.push_back(static_cast<std::int64_t>(extent));
+        info.shape.push_back(static_cast<std::int64_t>(extent));
     }
+    info.elements = elements;
+    info.type = tensor_type(reader.number<std::uint32_t>(), declared.name);
     // The file lists the innermost dimension first.
-    const auto innermost = static_cast<std::uint64_t>(declared.tensor.shape.front());
-    std::ranges::reverse(declared.tensor.shape);
-    declared.tensor.elements = elements;
-    declared.tensor.type = static_cast<TensorType>(reader.number<std::uint32_t>());
+    if (info.type == TensorType::kQ8_0 &&
+        (dimensions == 0 || info.shape.front() % kQ8BlockValues != 0)) {
+        invalid(declared.name + ": its rows do not fill q8_0 blocks");
+    }
+    std::ranges::reverse(info.shape);
+    info.bytes = tensor_bytes(info.type, elements);
     declared.offset = reader.number<std::uint64_t>();
-    declared.bytes = checked_bytes(declared, innermost);
     return declared;
 }
 
@@ -215,39 +222,33 @@ std::size_t padded(std::size_t bytes, std::size_t alignment) {
 void place_tensors(GgufHeader& header, std::vector<DeclaredTensor> declared,
                    std::span<const std::byte> file, std::size_t table_end) {
     if (declared.empty()) return;
-    const std::size_t alignment = read_alignment(header);
+    const std::size_t alignment = read_alignment(header, file);
     const std::size_t data_start = padded(table_end, alignment);
     if (data_start > file.size()) invalid("the file ends before its tensor data");
-    const auto data = file.subspan(data_start);
+    const std::size_t data_bytes = file.size() - data_start;
     std::size_t expected = 0;
     for (DeclaredTensor& entry : declared) {
         if (entry.offset != expected) {
             invalid(entry.name + " is at offset " + std::to_string(entry.offset) + " where " +
                     std::to_string(expected) + " follows from the tensors before it");
         }
-        if (expected > data.size() || entry.bytes > data.size() - expected) {
+        if (expected > data_bytes || entry.info.bytes > data_bytes - expected) {
             invalid(entry.name + " lies beyond the end of the file");
         }
-        entry.tensor.data = data.subspan(expected, static_cast<std::size_t>(entry.bytes));
-        expected += padded(entry.tensor.data.size(), alignment);
-        if (!header.tensors.emplace(entry.name, std::move(entry.tensor)).second) {
+        const std::size_t offset = data_start + expected;
+        expected += padded(entry.info.bytes, alignment);
+        if (!header.tensors.emplace(entry.name, PlacedTensor{std::move(entry.info), offset})
+                 .second) {
             invalid(entry.name + " is in the file twice");
         }
     }
 }
 
-/// An i8 tensor NAME means scale · q + offset and needs both.
-void require_companions(const GgufHeader& header) {
-    for (const auto& [name, tensor] : header.tensors) {
-        if (tensor.type != TensorType::kI8) continue;
-        for (const char* suffix : {".scale", ".offset"}) {
-            const auto companion = header.tensors.find(name + suffix);
-            if (companion == header.tensors.end() || companion->second.elements != 1 ||
-                companion->second.type != TensorType::kF32) {
-                invalid(name + " is i8 and needs " + name + suffix + ", one f32 element");
-            }
-        }
-    }
+std::vector<std::string> decode_strings(Reader reader, std::uint64_t count) {
+    std::vector<std::string> strings;
+    strings.reserve(static_cast<std::size_t>(count));
+    for (std::uint64_t i = 0; i < count; ++i) strings.push_back(text(reader.string()));
+    return strings;
 }
 
 }  // namespace
@@ -264,22 +265,51 @@ GgufHeader parse_gguf(std::span<const std::byte> file) {
     GgufHeader header;
     for (std::uint64_t i = 0; i < metadata_count; ++i) {
         const std::string key = name(reader, kMaxKeyBytes, "the metadata key");
-        const GgufValue value = read_value(reader, file, key);
+        const GgufValue value = read_value(reader, key);
         if (!header.metadata.emplace(key, value).second) invalid(key + " is in the file twice");
     }
     std::vector<DeclaredTensor> declared;
     for (std::uint64_t i = 0; i < tensor_count; ++i) declared.push_back(read_tensor(reader));
     place_tensors(header, std::move(declared), file, reader.position());
-    require_companions(header);
     return header;
 }
 
-std::vector<std::string> decode_strings(const GgufValue& array) {
-    std::vector<std::string> strings;
-    strings.reserve(static_cast<std::size_t>(array.count));
-    Reader reader(array.bytes);
-    for (std::uint64_t i = 0; i < array.count; ++i) strings.push_back(text(reader.string()));
-    return strings;
+MetadataValue decode_value(std::span<const std::byte> file, const GgufValue& value) {
+    const auto bytes = file.subspan(value.offset, value.bytes);
+    Reader reader(bytes);
+    switch (value.type) {
+        case GgufType::kUint8:
+            return std::int64_t{reader.number<std::uint8_t>()};
+        case GgufType::kInt8:
+            return std::int64_t{reader.number<std::int8_t>()};
+        case GgufType::kUint16:
+            return std::int64_t{reader.number<std::uint16_t>()};
+        case GgufType::kInt16:
+            return std::int64_t{reader.number<std::int16_t>()};
+        case GgufType::kUint32:
+            return std::int64_t{reader.number<std::uint32_t>()};
+        case GgufType::kInt32:
+            return std::int64_t{reader.number<std::int32_t>()};
+        case GgufType::kInt64:
+            return reader.number<std::int64_t>();
+        case GgufType::kUint64: {
+            const auto number = reader.number<std::uint64_t>();
+            if (std::in_range<std::int64_t>(number)) return static_cast<std::int64_t>(number);
+            return {};
+        }
+        case GgufType::kFloat32:
+            return double{reader.number<float>()};
+        case GgufType::kFloat64:
+            return reader.number<double>();
+        case GgufType::kBool:
+            return bytes[0] != std::byte{0};
+        case GgufType::kString:
+            return text(bytes);
+        case GgufType::kArray:
+            if (value.element_type == GgufType::kString) return decode_strings(reader, value.count);
+            break;
+    }
+    return {};
 }
 
 }  // namespace wavepool

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "framework/session.h"
+#include "framework/tensor_source.h"
 
 namespace wavepool {
 
@@ -47,19 +48,37 @@ class ILoadedModel {
     [[nodiscard]] virtual std::shared_ptr<TaskState> create_state() const { return nullptr; }
 };
 
-/// One row of models/families.cpp: how a family is recognized (general.architecture of its GGUF)
-/// and loaded.
+/// What a model will need.
+struct ModelPlan {
+    ModelInfo info;
+    std::size_t capacity = 1;  ///< sessions that the family supports for the options, at most 16
+    std::size_t session_bytes = 0;  ///< private_bytes() of one session
+};
+
+/// One row of models/families.cpp: how a family is recognized, planned and loaded.
 struct Family {
-    std::string_view name;
+    std::string_view name;  ///< general.architecture in the metadata
     TaskKind task;
     /// Throws Error{kModelFileInvalid | kModelLoadFailed | kInsufficientMemory}; validates every
     /// name and shape first.
-    std::shared_ptr<const ILoadedModel> (*load)(const std::filesystem::path& file);
+    std::shared_ptr<const ILoadedModel> (*load)(const TensorSource& source);
+    /// From metadata, names and shapes alone: reads no weights and makes no session. Throws
+    /// Error{kModelFileInvalid | kInvalidRequest}.
+    ModelPlan (*plan)(const TensorSource& source, const SessionOptions& options);
+    /// Whether a source without an architecture is one of this family's, by the names of its
+    /// tensors. Null: never.
+    bool (*recognizes)(const TensorSource& source) = nullptr;
 };
 
-/// Reads the architecture from the file's metadata and loads it with the family of that name.
-/// Throws Error{kInputNotFound | kModelFileInvalid | kModelLoadFailed | kInsufficientMemory}.
+/// Opens a checkpoint (open_tensor_source()) and loads it with its family: the one that its
+/// metadata call general.architecture or, where they do not, that recognizes its tensors. Throws
+/// Error{kInputNotFound | kModelFileInvalid | kModelLoadFailed | kInsufficientMemory}.
 [[nodiscard]] std::shared_ptr<const ILoadedModel> load_model(const std::filesystem::path& file,
                                                              std::span<const Family> families);
+
+/// What load_model() and create_session() would need. Throws
+/// Error{kInputNotFound | kModelFileInvalid | kInvalidRequest | kInsufficientMemory}.
+[[nodiscard]] ModelPlan plan_model(const std::filesystem::path& file, const SessionOptions& options,
+                                   std::span<const Family> families);
 
 }  // namespace wavepool

@@ -9,8 +9,9 @@ namespace wavepool {
 
 std::span<const Family> families() noexcept {
     static constexpr std::array kFamilies{
-        Family{"moonshine", TaskKind::kAsr, &moonshine::load},
-        Family{"silero-vad", TaskKind::kVad, &silero_vad::load},
+        Family{"moonshine", TaskKind::kAsr, &moonshine::load, &moonshine::plan},
+        Family{"silero-vad", TaskKind::kVad, &silero_vad::load, &silero_vad::plan,
+               &silero_vad::recognizes},
     };
     return kFamilies;
 }

@@ -6,9 +6,9 @@
 #include <optional>
 #include <thread>
 
-#include "framework/gguf_file.h"
 #include "framework/session_pool.h"
 #include "framework/stream_run.h"
+#include "framework/tensor_source.h"
 #include "models/families.h"
 #include "tests/error_code.h"
 #include "tests/fake_family.h"
@@ -28,7 +28,7 @@ std::optional<std::filesystem::path> model_of(std::string_view architecture) {
     if (folder == nullptr) return std::nullopt;
     for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
         if (entry.path().extension() != ".gguf") continue;
-        if (GgufFile(entry.path()).string("general.architecture") == architecture) {
+        if (open_tensor_source(entry.path())->string("general.architecture") == architecture) {
             return entry.path();
         }
     }

@@ -99,11 +99,44 @@ TEST(CpuBackend, AnAbortEndsTheGraphAndTheNextOneRuns) {
     }
 }
 
+// B1, on the CPU
+TEST(CpuBackend, AConstructionThatFailsLetsTheNextOneIn) {
+    EXPECT_EQ(code_thrown_by([] { const CpuBackend backend(-1); }), "INVALID_REQUEST");
+    EXPECT_EQ(code_thrown_by([] {
+                  construct_backend([] { throw Error(ErrorCode::kInternal, "no such device"); });
+              }),
+              "INTERNAL");
+    CpuBackend backend(1);
+    Graph graph(backend, 2);
+    EXPECT_EQ(graph.compute(backend), Graph::expected(2));
+}
+
+TEST(CpuBackend, ConstructionsTakeTurns) {
+    constexpr int kThreads = 8;
+    std::atomic<int> inside = 0;
+    std::atomic<int> together = 0;
+    {
+        std::vector<std::jthread> threads;
+        for (int i = 0; i < kThreads; ++i) {
+            threads.emplace_back([&] {
+                for (int round = 0; round < 50; ++round) {
+                    construct_backend([&] {
+                        if (++inside > 1) ++together;
+                        std::this_thread::yield();
+                        --inside;
+                    });
+                }
+            });
+        }
+    }
+    EXPECT_EQ(together, 0);
+}
+
 // B2, on the CPU
 TEST(CpuBackend, ManyAreCreatedAndComputeAtOnce) {
     constexpr int kThreads = 8;
     std::atomic<int> correct = 0;
-    {
+    const auto round = [&] {
         std::vector<std::jthread> threads;
         for (int i = 0; i < kThreads; ++i) {
             threads.emplace_back([&] {
@@ -114,8 +147,12 @@ TEST(CpuBackend, ManyAreCreatedAndComputeAtOnce) {
                 }
             });
         }
-    }
+    };
+    round();
     EXPECT_EQ(correct, kThreads * 16);
+    // All of them released, the next ones are as good.
+    round();
+    EXPECT_EQ(correct, 2 * kThreads * 16);
 }
 
 }  // namespace

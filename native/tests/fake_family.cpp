@@ -10,7 +10,7 @@
 #include <string>
 #include <utility>
 
-#include "framework/gguf_file.h"
+#include "framework/tensor_source.h"
 #include "tests/fake_stream.h"
 #include "tests/faults.h"
 
@@ -19,6 +19,7 @@ namespace {
 
 constexpr std::int64_t kWindowSamples = 512;
 constexpr std::int64_t kTokenSamples = 1600;
+constexpr std::size_t kScratchBytes = 4096;
 
 constexpr int kMostThreadsInParallel = 8;
 
@@ -213,7 +214,7 @@ class Session : public IVoiceTaskSession, public IParallelVoiceTaskSessionFactor
 
     const std::shared_ptr<const Weights> weights_;
     const SessionOptions options_;
-    const std::size_t scratch_bytes_ = 4096;
+    const std::size_t scratch_bytes_ = kScratchBytes;
     const Counted live_{live_sessions};
     const int number_ = ++sessions_made;
     int calls_ = 0;
@@ -269,6 +270,12 @@ class BatchedSession final : public OfflineSession, public IBatchedOfflineVoiceT
     }
 };
 
+void check_options(const SessionOptions& options) {
+    if (options.threads < 1 || options.threads > 64 || options.max_batch < 1) {
+        throw Error(ErrorCode::kInvalidRequest, "a session has 1 to 64 threads and a batch");
+    }
+}
+
 class Model final : public ILoadedModel {
   public:
     explicit Model(std::shared_ptr<const Weights> weights) : weights_(std::move(weights)) {}
@@ -276,9 +283,7 @@ class Model final : public ILoadedModel {
     [[nodiscard]] const ModelInfo& info() const noexcept override { return weights_->info; }
     [[nodiscard]] std::unique_ptr<IVoiceTaskSession> create_session(
         const SessionOptions& options) const override {
-        if (options.threads < 1 || options.threads > 64 || options.max_batch < 1) {
-            throw Error(ErrorCode::kInvalidRequest, "a session has 1 to 64 threads and a batch");
-        }
+        check_options(options);
         if (fault_armed("null-primary")) return nullptr;
         if (options.mode == RunMode::kStreaming) {
             return create_stream_session(
@@ -296,25 +301,41 @@ class Model final : public ILoadedModel {
     std::shared_ptr<const Weights> weights_;
 };
 
-template <TaskKind kTask>
-std::shared_ptr<const ILoadedModel> load(const std::filesystem::path& path) {
-    wait_at_gate("load-gate");
-    if (fault_armed("load")) throw Error(ErrorCode::kModelLoadFailed, "fault: load");
-    const GgufFile file(path);
-    auto weights = std::make_shared<Weights>();
-    weights->capacity = static_cast<std::size_t>(file.integer("fake.capacity"));
-    weights->weight = file.f32("fake.weight", std::array<std::int64_t, 1>{4});
-    const bool vad = kTask == TaskKind::kVad;
-    weights->info = {
+ModelInfo describe(const TensorSource& file, TaskKind task) {
+    const bool vad = task == TaskKind::kVad;
+    return {
         .family = file.string("general.architecture"),
-        .task = kTask,
+        .task = task,
         .name = file.string("general.name"),
-        .weight_bytes = weights->weight.size() * sizeof(float),
+        .weight_bytes = file.expect("fake.weight", std::array<std::int64_t, 1>{4}).bytes,
         .native_batch = file.integer("fake.native_batch") != 0,
         .max_segment_seconds = file.number("fake.max_segment_seconds"),
         .window_samples = vad ? kWindowSamples : 0,
         .stateful = vad,
     };
+}
+
+std::size_t capacity_of(const TensorSource& file, const SessionOptions& options) {
+    const bool parallel = options.threads <= kMostThreadsInParallel;
+    return parallel ? static_cast<std::size_t>(file.integer("fake.capacity")) : 1;
+}
+
+template <TaskKind kTask>
+ModelPlan plan(const TensorSource& file, const SessionOptions& options) {
+    check_options(options);
+    return {.info = describe(file, kTask),
+            .capacity = capacity_of(file, options),
+            .session_bytes = kScratchBytes};
+}
+
+template <TaskKind kTask>
+std::shared_ptr<const ILoadedModel> load(const TensorSource& file) {
+    wait_at_gate("load-gate");
+    if (fault_armed("load")) throw Error(ErrorCode::kModelLoadFailed, "fault: load");
+    auto weights = std::make_shared<Weights>();
+    weights->capacity = static_cast<std::size_t>(file.integer("fake.capacity"));
+    weights->weight = file.f32("fake.weight", std::array<std::int64_t, 1>{4});
+    weights->info = describe(file, kTask);
     return std::make_shared<Model>(std::move(weights));
 }
 
@@ -322,8 +343,8 @@ std::shared_ptr<const ILoadedModel> load(const std::filesystem::path& path) {
 
 std::span<const Family> families() {
     static constexpr std::array kFamilies{
-        Family{"fake", TaskKind::kAsr, &load<TaskKind::kAsr>},
-        Family{"fake-vad", TaskKind::kVad, &load<TaskKind::kVad>},
+        Family{"fake", TaskKind::kAsr, &load<TaskKind::kAsr>, &plan<TaskKind::kAsr>},
+        Family{"fake-vad", TaskKind::kVad, &load<TaskKind::kVad>, &plan<TaskKind::kVad>},
     };
     return kFamilies;
 }

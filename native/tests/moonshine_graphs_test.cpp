@@ -56,8 +56,8 @@ std::vector<std::vector<std::byte>> cached(const Weights& weights, int threads, 
 
 TEST(MoonshineGraphs, GiveTheSameBitsWhateverTheThreadsAndTheOtherRows) {
     const testing::TemporaryFolder folder;
-    const auto weights =
-        Weights::load(folder.write("moonshine.gguf", testing::MoonshineCheckpoint().bytes()));
+    const auto weights = Weights::load(*open_tensor_source(
+        folder.write("moonshine.gguf", testing::MoonshineCheckpoint().bytes())));
     const auto expected = cached(*weights, 1, 1);
     for (const int threads : {1, 2}) {
         for (const std::int64_t rows : {std::int64_t{1}, kRows}) {

@@ -50,7 +50,7 @@ class Moonshine : public ::testing::Test {
   protected:
     static std::shared_ptr<const ILoadedModel> load_checkpoint(const MoonshineCheckpoint& from) {
         const testing::TemporaryFolder folder;
-        return load(folder.write("moonshine.gguf", from.bytes()));
+        return load(*open_tensor_source(folder.write("moonshine.gguf", from.bytes())));
     }
 
     std::unique_ptr<IVoiceTaskSession> session(std::size_t batch, int threads = 1) const {
@@ -132,7 +132,8 @@ TEST_F(Moonshine, ABatchEndsWhenAllItsMembersAreCancelled) {
 TEST_F(Moonshine, AnAbortedComputationLeavesTheNetworkUsable) {
     const testing::TemporaryFolder folder;
     const auto network = make_stock_network(
-        Weights::load(folder.write("moonshine.gguf", MoonshineCheckpoint().bytes())),
+        Weights::load(
+            *open_tensor_source(folder.write("moonshine.gguf", MoonshineCheckpoint().bytes()))),
         {.rows = 1, .samples = 32000, .tokens = 20, .threads = 2});
     const std::vector<float> samples = testing::noise(32000, 5);
     const std::vector<DecodeInput> start{{.token = kStartToken}};

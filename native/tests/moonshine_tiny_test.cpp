@@ -84,7 +84,7 @@ class MoonshineTiny : public ::testing::Test {
             GTEST_SKIP() << "NOT TESTED: set WAVEPOOL_TEST_MODELS to a folder with "
                             "moonshine-tiny.gguf";
         }
-        model_ = load(std::filesystem::path(folder) / "moonshine-tiny.gguf");
+        model_ = load(*open_tensor_source(std::filesystem::path(folder) / "moonshine-tiny.gguf"));
     }
 
     std::vector<TaskOutcome> run(const std::vector<TaskRequest>& requests, std::size_t batch,

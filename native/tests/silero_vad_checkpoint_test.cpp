@@ -51,13 +51,14 @@ TEST(SileroVadCheckpoint, IsRefusedWhenAnythingIsNotAsExpected) {
         spoil(checkpoint);
         const VadCheckpointFile file(checkpoint);
         try {
-            (void)silero_vad::load(file.path());
+            (void)silero_vad::load(*open_tensor_source(file.path()));
             ADD_FAILURE() << name << " was accepted";
         } catch (const Error& error) {
             EXPECT_EQ(error.code(), ErrorCode::kModelFileInvalid) << name << ": " << error.what();
         }
     }
-    EXPECT_NO_THROW((void)silero_vad::load(VadCheckpointFile(VadCheckpoint{}).path()));
+    EXPECT_NO_THROW(
+        (void)silero_vad::load(*open_tensor_source(VadCheckpointFile(VadCheckpoint{}).path())));
 }
 
 /// test/fixtures/silero-vad of the repository that the tests run in.
@@ -117,7 +118,8 @@ TEST_P(SileroVadReference, AgreesWithOnnxruntimeOnEveryWindow) {
     const char* models = std::getenv("WAVEPOOL_TEST_MODELS");
     if (models == nullptr)
         GTEST_SKIP() << "set WAVEPOOL_TEST_MODELS to a folder with silero-vad.gguf";
-    const auto model = silero_vad::load(std::filesystem::path(models) / "silero-vad.gguf");
+    const auto model =
+        silero_vad::load(*open_tensor_source(std::filesystem::path(models) / "silero-vad.gguf"));
 
     const std::vector<float> samples =
         GetParam() == "clip" ? read_wav(fixtures() / "clip.wav") : synthetic_signal();

@@ -30,7 +30,7 @@ constexpr std::int64_t kWindow = 512;
 const std::shared_ptr<const ILoadedModel>& model() {
     static const std::shared_ptr<const ILoadedModel> loaded = [] {
         const VadCheckpointFile file{VadCheckpoint{}};
-        return silero_vad::load(file.path());
+        return silero_vad::load(*open_tensor_source(file.path()));
     }();
     return loaded;
 }

@@ -1,6 +1,6 @@
 /** What this machine needs to run Wavepool: each thing found or not, and the command that brings it. */
 import { execFile } from 'node:child_process';
-import { constants } from 'node:fs';
+import { constants, existsSync } from 'node:fs';
 import { access, readFile, statfs } from 'node:fs/promises';
 import path from 'node:path';
 import { promisify } from 'node:util';
@@ -48,6 +48,7 @@ export function checkMachine(probes: DoctorProbes): Promise<Check[]> {
       needed: 'to build the addon',
       oldest: OLDEST_CMAKE,
     }),
+    Promise.resolve(checkJsonHeader()),
     checkCpu(),
     checkRedis(config),
     checkProgram('ffmpeg', ['ffmpeg'], config, {
@@ -98,6 +99,19 @@ async function checkProgram(
     return { name, state: 'missing', detail, fix: need.fix };
   }
   return { name, state: 'missing', detail: `not found; needed ${need.needed}`, fix: need.fix };
+}
+
+/** Where systems keep the header of the JSON library that the addon is compiled with. */
+const JSON_HEADERS = ['/usr/include', '/usr/local/include', '/opt/homebrew/include'].map(
+  (folder) => `${folder}/nlohmann/json.hpp`,
+);
+
+function checkJsonHeader(): Check {
+  const name = 'nlohmann json';
+  const header = JSON_HEADERS.find((file) => existsSync(file));
+  if (header !== undefined) return { name, state: 'ok', detail: header };
+  const detail = 'not found; needed to build the addon';
+  return { name, state: 'missing', detail, ...install('nlohmann-json3-dev', 'nlohmann-json') };
 }
 
 async function checkCpu(): Promise<Check> {

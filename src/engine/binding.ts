@@ -16,6 +16,7 @@ import type {
   TaskOptions,
   TaskResult,
 } from '../runtime/engine.ts';
+import type { ModelPlan } from '../runtime/model-plan.ts';
 
 /** Errors of native code carry the name of their row in the error table. */
 export interface NativeError extends Error {
@@ -102,6 +103,7 @@ export interface Binding {
   openPipe(readDescriptor: number, stallTimeoutMs: number): Promise<AudioHandle>;
   createPipe(): { readDescriptor: number; writeDescriptor: number };
   loadModel(path: string): Promise<ModelHandle>;
+  planModel(path: string, options: Omit<PoolOptions, 'slots'>): Promise<ModelPlan>;
 }
 
 /** What the test addon has beyond the published one. */

@@ -22,6 +22,7 @@ import {
   type TaskState,
   type TaskStream,
 } from '../runtime/engine.ts';
+import type { ModelPlan, ModelPlanner } from '../runtime/model-plan.ts';
 import {
   addonPath,
   type Binding,
@@ -173,7 +174,7 @@ export interface AudioPipe {
   readonly writeDescriptor: number;
 }
 
-export class NativeEngine implements Engine {
+export class NativeEngine implements Engine, ModelPlanner {
   readonly #addon: string;
   #loaded: Binding | undefined;
 
@@ -212,5 +213,9 @@ export class NativeEngine implements Engine {
 
   loadModel(path: string): Promise<LoadedModel> {
     return native(async () => new NativeModel(await this.#binding.loadModel(path)));
+  }
+
+  planModel(path: string, options: Omit<PoolOptions, 'slots'>): Promise<ModelPlan> {
+    return native(() => this.#binding.planModel(path, options));
   }
 }

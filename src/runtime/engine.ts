@@ -152,6 +152,11 @@ export interface PoolOptions {
   readonly threads: number;
   /** Most items in one native batch. */
   readonly maxBatch: number;
+  /**
+   * Longest segment that must fit; a session takes memory for it.
+   * @defaultValue the model's own limit
+   */
+  readonly maxSegmentSeconds?: number | undefined;
 }
 
 /** N sessions with private state over one set of weights. Does not schedule: `ModelSlots` leases the slots. */

@@ -7,6 +7,7 @@ const NAMES = [
   'addon',
   'compiler',
   'cmake',
+  'nlohmann json',
   'cpu',
   'redis',
   'ffmpeg',

@@ -117,8 +117,8 @@ describe('Dockerfile', () => {
 
   test('compiles in one stage and runs in another that has no compiler', () => {
     expect([...stages.keys()]).toEqual(['build', 'run']);
-    expect(stages.get('build')?.join('\n')).toMatch(/g\+\+ cmake make/);
-    expect(run.join('\n')).not.toMatch(/g\+\+|cmake|make\b|npm /);
+    expect(stages.get('build')?.join('\n')).toMatch(/g\+\+ cmake make nlohmann-json3-dev/);
+    expect(run.join('\n')).not.toMatch(/g\+\+|cmake|make\b|-dev\b|npm /);
     expect(run.join('\n')).toMatch(/ffmpeg/);
   });
 

@@ -17,7 +17,8 @@ void copy_positions(const ggml_tensor* tensor, std::int64_t from, std::int64_t t
 
 }  // namespace
 
-Cache::Cache(const Config& config, std::int64_t rows, std::int64_t tokens, std::int64_t frames)
+Cache::Cache(const Config& config, std::int64_t rows, std::int64_t tokens, std::int64_t frames,
+             Allocation allocation)
     : rows_(rows), tokens_(tokens), frames_(frames), filled_(static_cast<std::size_t>(rows)) {
     const auto blocks = static_cast<std::size_t>(config.decoder_blocks);
     context_.reset(ggml_init({4 * blocks * ggml_tensor_overhead(), nullptr, true}));
@@ -31,16 +32,10 @@ Cache::Cache(const Config& config, std::int64_t rows, std::int64_t tokens, std::
                            .cross_key = make(GGML_TYPE_F16, frames),
                            .cross_value = make(GGML_TYPE_F32, frames)});
     }
-    buffer_.reset(
-        ggml_backend_alloc_ctx_tensors_from_buft(context_.get(), ggml_backend_cpu_buffer_type()));
-    if (!buffer_) {
-        throw Error(ErrorCode::kInsufficientMemory,
-                    "allocating the key and value cache of a session");
-    }
-    ggml_backend_buffer_clear(buffer_.get(), 0);
+    bytes_ = place_tensors(context_.get(), allocation, buffer_,
+                           "allocating the key and value cache of a session");
+    if (buffer_) ggml_backend_buffer_clear(buffer_.get(), 0);
 }
-
-std::size_t Cache::bytes() const noexcept { return ggml_backend_buffer_get_size(buffer_.get()); }
 
 void Cache::move_row(std::int64_t from, std::int64_t to) {
     if (from == to) return;

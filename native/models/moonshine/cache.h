@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "models/moonshine/graph_memory.h"
 #include "models/moonshine/weights.h"
 
 namespace wavepool::moonshine {
@@ -23,13 +24,14 @@ struct BlockCache {
 class Cache {
   public:
     /// Throws Error{kInsufficientMemory}.
-    Cache(const Config& config, std::int64_t rows, std::int64_t tokens, std::int64_t frames);
+    Cache(const Config& config, std::int64_t rows, std::int64_t tokens, std::int64_t frames,
+          Allocation allocation = Allocation::kReal);
 
     [[nodiscard]] std::int64_t rows() const noexcept { return rows_; }
     [[nodiscard]] std::int64_t tokens() const noexcept { return tokens_; }
     [[nodiscard]] std::int64_t frames() const noexcept { return frames_; }
     [[nodiscard]] const BlockCache& block(std::size_t index) const { return blocks_.at(index); }
-    [[nodiscard]] std::size_t bytes() const noexcept;
+    [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
 
     struct Row {
         std::int64_t frames = 0;  ///< encoded
@@ -47,6 +49,7 @@ class Cache {
     std::int64_t frames_;
     ContextPtr context_;
     BufferPtr buffer_;
+    std::size_t bytes_ = 0;
     std::vector<BlockCache> blocks_;
     std::vector<Row> filled_;
 };

@@ -49,10 +49,10 @@ std::int64_t DecoderGraph::cache_frames(std::int64_t frames) noexcept {
     return round_up(frames, kFrameBucket);
 }
 
-DecoderGraph::DecoderGraph(const Weights& weights, Cache& cache, int threads)
+DecoderGraph::DecoderGraph(const Weights& weights, Cache& cache, int threads, Allocation allocation)
     : weights_(weights), cache_(cache), memory_(node_bound(weights.config)) {
     build({.rows = cache.rows(), .tokens = cache.tokens(), .frames = cache.frames()});
-    memory_.reserve(threads);
+    memory_.reserve(threads, allocation);
     shape_ = {};
 }
 

@@ -14,7 +14,8 @@ namespace wavepool::moonshine {
 /// rows, or the number of positions rounded up to a bucket, changes.
 class DecoderGraph {
   public:
-    DecoderGraph(const Weights& weights, Cache& cache, int threads);
+    DecoderGraph(const Weights& weights, Cache& cache, int threads,
+                 Allocation allocation = Allocation::kReal);
     DecoderGraph(const DecoderGraph&) = delete;
     DecoderGraph& operator=(const DecoderGraph&) = delete;
 
@@ -23,7 +24,7 @@ class DecoderGraph {
     /// After computing: the most likely token of each row that is not excluded.
     [[nodiscard]] std::span<const std::int32_t> next() const noexcept;
 
-    [[nodiscard]] std::size_t bytes() const noexcept { return memory_.bytes(); }
+    [[nodiscard]] const GraphMemory& memory() const noexcept { return memory_; }
 
     /// Positions of a cache that holds at least this many tokens or frames.
     [[nodiscard]] static std::int64_t cache_tokens(std::int64_t tokens) noexcept;

@@ -33,10 +33,11 @@ std::size_t node_bound(const Config& config) {
 
 }  // namespace
 
-EncoderGraph::EncoderGraph(const Weights& weights, std::int64_t samples, Cache& cache, int threads)
+EncoderGraph::EncoderGraph(const Weights& weights, std::int64_t samples, Cache& cache, int threads,
+                           Allocation allocation)
     : weights_(weights), cache_(cache), memory_(node_bound(weights.config)) {
     build(samples, 0);
-    memory_.reserve(threads);
+    memory_.reserve(threads, allocation);
 }
 
 ggml_cgraph* EncoderGraph::prepare(std::span<const float> samples, std::int64_t row) {

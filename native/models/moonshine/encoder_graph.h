@@ -17,14 +17,15 @@ namespace wavepool::moonshine {
 /// the whole clip would have to know which frames are whose.
 class EncoderGraph {
   public:
-    EncoderGraph(const Weights& weights, std::int64_t samples, Cache& cache, int threads);
+    EncoderGraph(const Weights& weights, std::int64_t samples, Cache& cache, int threads,
+                 Allocation allocation = Allocation::kReal);
     EncoderGraph(const EncoderGraph&) = delete;
     EncoderGraph& operator=(const EncoderGraph&) = delete;
 
     /// The graph that encodes these samples into `row`, inputs set; valid until the next call.
     [[nodiscard]] ggml_cgraph* prepare(std::span<const float> samples, std::int64_t row);
 
-    [[nodiscard]] std::size_t bytes() const noexcept { return memory_.bytes(); }
+    [[nodiscard]] const GraphMemory& memory() const noexcept { return memory_; }
 
   private:
     void build(std::int64_t samples, std::int64_t row);

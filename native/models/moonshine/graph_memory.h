@@ -7,6 +7,14 @@
 
 namespace wavepool::moonshine {
 
+/// Whether memory is allocated or only its size computed, with tensors that must not be used.
+enum class Allocation { kReal, kPlanned };
+
+/// Places the tensors of a context that has none placed, in one buffer. Returns its size. Throws
+/// Error{kInsufficientMemory} saying `what` it was for.
+[[nodiscard]] std::size_t place_tensors(ggml_context* context, Allocation allocation,
+                                        BufferPtr& buffer, const char* what);
+
 /// What one graph that is rebuilt for each shape lives in: the memory of its nodes and the buffer
 /// of its intermediate results. Both are allocated once, for the largest shape.
 class GraphMemory {
@@ -21,16 +29,19 @@ class GraphMemory {
 
     /// Makes room for the graph as it is now, which no later one exceeds, computed by `threads`.
     /// Throws Error{kInsufficientMemory}.
-    void reserve(int threads);
+    void reserve(int threads, Allocation allocation);
     /// Gives every tensor of the graph its place. Throws Error{kInsufficientMemory}.
     void place();
 
+    /// Without what computing needs besides, which the graphs of one backend share.
     [[nodiscard]] std::size_t bytes() const noexcept;
+    [[nodiscard]] std::size_t work_bytes() const noexcept { return work_bytes_; }
 
   private:
     std::size_t nodes_;
     std::vector<std::byte> memory_;
     GraphAllocatorPtr allocator_;
+    std::size_t buffer_bytes_ = 0;
     std::size_t work_bytes_ = 0;  // that the backend needs while computing
     ContextPtr context_;
     ggml_cgraph* graph_ = nullptr;

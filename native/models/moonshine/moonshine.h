@@ -1,6 +1,5 @@
 #pragma once
 
-#include <filesystem>
 #include <memory>
 
 #include "framework/model.h"
@@ -9,6 +8,9 @@ namespace wavepool::moonshine {
 
 /// Moonshine (Jeffries et al. 2024, arXiv:2410.15608): an encoder-decoder speech recognizer on raw
 /// 16 kHz audio. Loads the GGUF that src/models writes (general.architecture = "moonshine").
-[[nodiscard]] std::shared_ptr<const ILoadedModel> load(const std::filesystem::path& file);
+[[nodiscard]] std::shared_ptr<const ILoadedModel> load(const TensorSource& source);
+
+/// What Family::plan says.
+[[nodiscard]] ModelPlan plan(const TensorSource& source, const SessionOptions& options);
 
 }  // namespace wavepool::moonshine

@@ -57,4 +57,7 @@ class Network {
 [[nodiscard]] std::unique_ptr<Network> make_stock_network(std::shared_ptr<const Weights> weights,
                                                           const NetworkLimits& limits);
 
+/// What bytes() of such a network would be. The weights may be planned ones.
+[[nodiscard]] std::size_t stock_network_bytes(const Weights& weights, const NetworkLimits& limits);
+
 }  // namespace wavepool::moonshine

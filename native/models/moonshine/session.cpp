@@ -17,6 +17,11 @@ void check_options(const SessionOptions& options) {
     if (options.mode != RunMode::kOffline) {
         throw Error(ErrorCode::kInvalidRequest, "moonshine runs offline only");
     }
+    if (options.threads < 1 || options.threads > CpuBackend::kMaxThreads) {
+        throw Error(ErrorCode::kInvalidRequest,
+                    "a session has 1 to " + std::to_string(CpuBackend::kMaxThreads) +
+                        " threads, not " + std::to_string(options.threads));
+    }
     if (options.max_batch < 1 || options.max_batch > kMostItems) {
         throw Error(ErrorCode::kInvalidRequest, "a batch has 1 to " + std::to_string(kMostItems) +
                                                     " items, not " +
@@ -76,18 +81,33 @@ std::int64_t token_limit(std::int64_t samples) noexcept {
     return samples * kTokensPerSecond / kSampleRate + kTokensOfAWord;
 }
 
+namespace {
+
+NetworkLimits network_limits(const SessionOptions& options) {
+    const std::int64_t longest = longest_samples(options);
+    return {.rows = static_cast<std::int64_t>(options.max_batch),
+            .samples = std::max(longest, kShortClipSamples + 2 * kSilenceAroundSamples),
+            .tokens = token_limit(longest),
+            .threads = options.threads};
+}
+
+}  // namespace
+
+std::size_t Session::bytes(const Weights& weights, const SessionOptions& options) {
+    check_options(options);
+    const NetworkLimits limits = network_limits(options);
+    return stock_network_bytes(weights, limits) +
+           static_cast<std::size_t>(limits.samples) * sizeof(float) +
+           options.max_batch * (sizeof(DecodeInput) + sizeof(std::int32_t));
+}
+
 Session::Session(std::shared_ptr<const SharedModel> model, const SessionOptions& options)
     : model_(std::move(model)), options_(options) {
     check_options(options);
     longest_samples_ = longest_samples(options);
-    const std::int64_t longest_heard =
-        std::max(longest_samples_, kShortClipSamples + 2 * kSilenceAroundSamples);
-    network_ =
-        make_stock_network(model_->weights, {.rows = static_cast<std::int64_t>(options.max_batch),
-                                             .samples = longest_heard,
-                                             .tokens = token_limit(longest_samples_),
-                                             .threads = options.threads});
-    samples_.reserve(static_cast<std::size_t>(longest_heard));
+    const NetworkLimits limits = network_limits(options);
+    network_ = make_stock_network(model_->weights, limits);
+    samples_.reserve(static_cast<std::size_t>(limits.samples));
     inputs_.resize(options.max_batch);
     next_.resize(options.max_batch);
 }

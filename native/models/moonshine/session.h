@@ -43,6 +43,10 @@ class Session final : public IVoiceTaskSession,
                       public IBatchedOfflineVoiceTaskSession,
                       public IParallelVoiceTaskSessionFactory {
   public:
+    /// What private_bytes() would be for these options; the weights may be planned ones. Throws
+    /// Error{kInvalidRequest | kInsufficientMemory}.
+    [[nodiscard]] static std::size_t bytes(const Weights& weights, const SessionOptions& options);
+
     /// Allocates for `options` now. Throws Error{kInvalidRequest | kInsufficientMemory}.
     Session(std::shared_ptr<const SharedModel> model, const SessionOptions& options);
 

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <utility>
 
 #include "models/moonshine/cache.h"
@@ -8,13 +9,22 @@
 namespace wavepool::moonshine {
 namespace {
 
+Cache make_cache(const Weights& weights, const NetworkLimits& limits, Allocation allocation) {
+    return {weights.config, limits.rows, DecoderGraph::cache_tokens(limits.tokens),
+            DecoderGraph::cache_frames(frame_counts(limits.samples).frames), allocation};
+}
+
+std::size_t bytes_of(const Cache& cache, const GraphMemory& encoder, const GraphMemory& decoder) {
+    return cache.bytes() + encoder.bytes() + decoder.bytes() +
+           std::max(encoder.work_bytes(), decoder.work_bytes());
+}
+
 class StockNetwork final : public Network {
   public:
     StockNetwork(std::shared_ptr<const Weights> weights, const NetworkLimits& limits)
         : weights_(std::move(weights)),
           backend_(limits.threads),
-          cache_(weights_->config, limits.rows, DecoderGraph::cache_tokens(limits.tokens),
-                 DecoderGraph::cache_frames(frame_counts(limits.samples).frames)),
+          cache_(make_cache(*weights_, limits, Allocation::kReal)),
           encoder_(*weights_, limits.samples, cache_, limits.threads),
           decoder_(*weights_, cache_, limits.threads) {}
 
@@ -37,7 +47,7 @@ class StockNetwork final : public Network {
     void move_row(std::int64_t from, std::int64_t to) override { cache_.move_row(from, to); }
 
     [[nodiscard]] std::size_t bytes() const noexcept override {
-        return cache_.bytes() + encoder_.bytes() + decoder_.bytes();
+        return bytes_of(cache_, encoder_.memory(), decoder_.memory());
     }
 
   private:
@@ -59,6 +69,14 @@ class StockNetwork final : public Network {
 std::unique_ptr<Network> make_stock_network(std::shared_ptr<const Weights> weights,
                                             const NetworkLimits& limits) {
     return std::make_unique<StockNetwork>(std::move(weights), limits);
+}
+
+std::size_t stock_network_bytes(const Weights& weights, const NetworkLimits& limits) {
+    Cache cache = make_cache(weights, limits, Allocation::kPlanned);
+    const EncoderGraph encoder(weights, limits.samples, cache, limits.threads,
+                               Allocation::kPlanned);
+    const DecoderGraph decoder(weights, cache, limits.threads, Allocation::kPlanned);
+    return bytes_of(cache, encoder.memory(), decoder.memory());
 }
 
 }  // namespace wavepool::moonshine

@@ -2,13 +2,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "framework/backend.h"
-#include "framework/gguf_file.h"
+#include "framework/tensor_source.h"
 
 namespace wavepool::moonshine {
 
@@ -63,7 +62,11 @@ struct DecoderBlock {
 class Weights {
   public:
     /// Throws Error{kModelFileInvalid | kInsufficientMemory}.
-    [[nodiscard]] static std::shared_ptr<const Weights> load(const std::filesystem::path& file);
+    [[nodiscard]] static std::shared_ptr<const Weights> load(const TensorSource& source);
+
+    /// The same with tensors that have a shape but no memory, from metadata alone. Tells what
+    /// bytes() would be and can plan sessions, nothing else.
+    [[nodiscard]] static std::shared_ptr<const Weights> plan(const TensorSource& source);
 
     Config config;
     std::string name;
@@ -91,6 +94,7 @@ class Weights {
 
     ContextPtr context_;
     BufferPtr buffer_;
+    std::size_t buffer_bytes_ = 0;
 };
 
 }  // namespace wavepool::moonshine

@@ -82,12 +82,10 @@ Encoder::Encoder()
       conv3_(kMaxWindows * kConv3),
       conv4_(kMaxWindows * kConv4) {}
 
-std::size_t Encoder::bytes() const noexcept {
-    std::size_t floats = 0;
-    for (const std::vector<float>* buffer :
-         {&samples_, &folded_, &spectrum_, &magnitudes_, &conv1_, &conv2_, &conv3_, &conv4_})
-        floats += buffer->capacity();
-    return floats * sizeof(float);
+std::size_t Encoder::bytes() noexcept {
+    constexpr std::size_t kWindowFloats = kSamples + kFolded + kSpectrum + kFrames * kBins +
+                                          kFrames * kConv1 + 2 * kConv2 + kConv3 + kConv4;
+    return kMaxWindows * kWindowFloats * sizeof(float);
 }
 
 void Encoder::fold_frame(const Weights& weights, std::size_t frame, std::size_t count) noexcept {

@@ -28,7 +28,8 @@ class Encoder {
     /// Writes kGates values per window for the first `count` windows.
     void run(const Weights& weights, std::size_t count, Columns gates) noexcept;
 
-    [[nodiscard]] std::size_t bytes() const noexcept;
+    /// Of every encoder.
+    [[nodiscard]] static std::size_t bytes() noexcept;
 
   private:
     /// The transform's right side sees the window's end mirrored.

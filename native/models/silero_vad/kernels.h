@@ -32,6 +32,12 @@ class PackedMatrix {
     [[nodiscard]] std::size_t bytes() const noexcept {
         return (lines_.size() + bias_.size()) * sizeof(Line);
     }
+    /// What bytes() is for a matrix of this size.
+    [[nodiscard]] static constexpr std::size_t bytes(std::size_t outputs,
+                                                     std::size_t inputs) noexcept {
+        const std::size_t tiles = (outputs + kTileOutputs - 1) / kTileOutputs;
+        return tiles * (inputs + 1) * sizeof(Line);
+    }
 
   private:
     std::size_t inputs_ = 0;

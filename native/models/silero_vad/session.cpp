@@ -38,24 +38,39 @@ std::size_t active_members(std::span<const Member> members, std::size_t step) {
     return static_cast<std::size_t>(first_done - members.begin());
 }
 
+void check_options(const SessionOptions& options) {
+    if (options.mode != RunMode::kOffline) refuse("only offline sessions are supported");
+    if (options.threads < 1 || options.threads > 64) refuse("threads must be 1 to 64");
+    if (options.max_batch < 1 || options.max_batch > VadSession::kMaxBatch)
+        refuse("max_batch must be 1 to " + std::to_string(VadSession::kMaxBatch));
+}
+
+std::size_t round_windows(const SessionOptions& options) {
+    return std::max(kRoundWindows, options.max_batch);
+}
+
 }  // namespace
 
 VadSession::VadSession(std::shared_ptr<const Weights> weights, const SessionOptions& options)
     : weights_(std::move(weights)), options_(options) {
-    if (options.mode != RunMode::kOffline) refuse("only offline sessions are supported");
-    if (options.threads < 1 || options.threads > 64) refuse("threads must be 1 to 64");
-    if (options.max_batch < 1 || options.max_batch > kMaxBatch)
-        refuse("max_batch must be 1 to " + std::to_string(kMaxBatch));
-    round_windows_ = std::max(kRoundWindows, options.max_batch);
+    check_options(options);
+    round_windows_ = round_windows(options);
     gates_.resize(round_windows_ * kGates);
     hidden_.resize(options.max_batch * kHidden);
     cell_.resize(options.max_batch * kHidden);
 }
 
+std::size_t VadSession::bytes(const SessionOptions& options) {
+    check_options(options);
+    const std::size_t floats = round_windows(options) * kGates + 2 * options.max_batch * kHidden;
+    return sizeof(VadSession) + Encoder::bytes() + floats * sizeof(float) +
+           options.max_batch * sizeof(Member);
+}
+
 std::string_view VadSession::family() const noexcept { return "silero-vad"; }
 
 std::size_t VadSession::private_bytes() const noexcept {
-    return sizeof(*this) + encoder_.bytes() +
+    return sizeof(*this) + Encoder::bytes() +
            (gates_.capacity() + hidden_.capacity() + cell_.capacity()) * sizeof(float) +
            options_.max_batch * sizeof(Member);
 }

@@ -29,7 +29,10 @@ class VadSession final : public IVoiceTaskSession,
   public:
     static constexpr std::size_t kMaxBatch = 256;
 
-    /// Throws Error{kInvalidRequest} for options outside their range.
+    /// What private_bytes() is for these options, without making a session. Throws
+    /// Error{kInvalidRequest} for options outside their range, as does the constructor.
+    [[nodiscard]] static std::size_t bytes(const SessionOptions& options);
+
     VadSession(std::shared_ptr<const Weights> weights, const SessionOptions& options);
 
     [[nodiscard]] std::string_view family() const noexcept override;

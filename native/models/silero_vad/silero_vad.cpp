@@ -4,7 +4,8 @@
 #include <utility>
 
 #include "framework/error.h"
-#include "framework/gguf_file.h"
+#include "framework/session_pool.h"
+#include "framework/weight_cache.h"
 #include "models/silero_vad/session.h"
 #include "models/silero_vad/state.h"
 #include "models/silero_vad/stream_session.h"
@@ -13,17 +14,27 @@
 namespace wavepool::silero_vad {
 namespace {
 
+constexpr const char* kFamily = "silero-vad";
+
+ModelInfo describe(const TensorSource& source) {
+    const bool named = source.metadata("general.name").has_value();
+    return {.family = kFamily,
+            .task = TaskKind::kVad,
+            .name = named ? source.string("general.name") : kFamily,
+            .weight_bytes = weight_bytes(),
+            .native_batch = true,
+            .window_samples = kWindowSamples,
+            .stateful = true};
+}
+
 class VadModel final : public ILoadedModel {
   public:
-    explicit VadModel(const GgufFile& file)
-        : weights_(std::make_shared<const Weights>(load_weights(file))) {
-        info_.family = "silero-vad";
-        info_.task = TaskKind::kVad;
-        info_.name = file.string("general.name");
+    explicit VadModel(const TensorSource& source)
+        : info_(describe(source)),
+          weights_(
+              cache_.get_or_load<Weights>({.component = kFamily, .device = "cpu", .storage = "f32"},
+                                          [&] { return load_weights(source); })) {
         info_.weight_bytes = weights_->bytes();
-        info_.native_batch = true;
-        info_.window_samples = kWindowSamples;
-        info_.stateful = true;
     }
 
     [[nodiscard]] const ModelInfo& info() const noexcept override { return info_; }
@@ -45,18 +56,29 @@ class VadModel final : public ILoadedModel {
     }
 
   private:
-    std::shared_ptr<const Weights> weights_;
     ModelInfo info_;
+    WeightCache cache_;
+    std::shared_ptr<const Weights> weights_;
 };
 
 }  // namespace
 
-std::shared_ptr<const ILoadedModel> load(const std::filesystem::path& file) {
+std::shared_ptr<const ILoadedModel> load(const TensorSource& source) {
     try {
-        return std::make_shared<const VadModel>(GgufFile(file));
+        return std::make_shared<const VadModel>(source);
     } catch (const std::bad_alloc&) {
         throw Error(ErrorCode::kInsufficientMemory, "silero-vad: no memory for the weights");
     }
 }
+
+ModelPlan plan(const TensorSource& source, const SessionOptions& options) {
+    check_weights(source);
+    return {.info = describe(source),
+            .capacity = kMaxParallelSessions,
+            .session_bytes = options.mode == RunMode::kStreaming ? VadStreamSession::bytes(options)
+                                                                 : VadSession::bytes(options)};
+}
+
+bool recognizes(const TensorSource& source) { return has_weights(source); }
 
 }  // namespace wavepool::silero_vad

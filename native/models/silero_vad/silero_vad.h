@@ -1,6 +1,5 @@
 #pragma once
 
-#include <filesystem>
 #include <memory>
 
 #include "framework/model.h"
@@ -8,7 +7,8 @@
 namespace wavepool::silero_vad {
 
 /// Silero VAD v6, 16 kHz (github.com/snakers4/silero-vad): one speech probability per 512-sample
-/// window. Loads the GGUF that src/models writes (general.architecture = "silero-vad"); throws what
+/// window. Loads the GGUF that src/models writes (general.architecture = "silero-vad") and the
+/// Safetensors file of the release, which has the same tensors under the same names; throws what
 /// Family::load says.
 ///
 /// The requests of a TaskState follow each other in the input without gap or overlap (the first one
@@ -27,6 +27,12 @@ namespace wavepool::silero_vad {
 /// Probabilities are the same bits however an input is cut into requests and whatever else is in
 /// the batch. A session computes on its calling thread only, whatever SessionOptions::threads says:
 /// parallelism is sessions.
-[[nodiscard]] std::shared_ptr<const ILoadedModel> load(const std::filesystem::path& file);
+[[nodiscard]] std::shared_ptr<const ILoadedModel> load(const TensorSource& source);
+
+/// What Family::plan says.
+[[nodiscard]] ModelPlan plan(const TensorSource& source, const SessionOptions& options);
+
+/// By the names of the tensors.
+[[nodiscard]] bool recognizes(const TensorSource& source);
 
 }  // namespace wavepool::silero_vad

@@ -28,6 +28,10 @@ VadStreamSession::VadStreamSession(std::shared_ptr<const Weights> weights,
     if (options.mode != RunMode::kStreaming) refuse("a stream session is for the streaming mode");
 }
 
+std::size_t VadStreamSession::bytes(const SessionOptions& options) {
+    return sizeof(VadStreamSession) - sizeof(VadSession) + VadSession::bytes(one_offline(options));
+}
+
 void VadStreamSession::prepare(const TaskRequest& request) {
     if (!request.options.empty())
         refuse("unknown option \"" + request.options.begin()->first + "\"");

@@ -25,7 +25,10 @@ class VadStreamSession final : public IVoiceTaskSession,
                                public IStreamingVoiceTaskSession,
                                public IParallelVoiceTaskSessionFactory {
   public:
-    /// Throws Error{kInvalidRequest} for options outside their range.
+    /// What private_bytes() is between streams, without making a session. Throws
+    /// Error{kInvalidRequest} for options outside their range, as does the constructor.
+    [[nodiscard]] static std::size_t bytes(const SessionOptions& options);
+
     VadStreamSession(std::shared_ptr<const Weights> weights, const SessionOptions& options);
 
     [[nodiscard]] std::string_view family() const noexcept override { return offline_.family(); }

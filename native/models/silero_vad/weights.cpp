@@ -1,6 +1,7 @@
 #include "models/silero_vad/weights.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <functional>
@@ -10,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "framework/error.h"
@@ -20,18 +22,38 @@ namespace {
 constexpr std::size_t kTaps = 3;
 constexpr std::size_t kQuarter = kFrameSamples / 4;
 
-std::vector<float> read(const GgufFile& file, std::string_view name,
-                        std::initializer_list<std::int64_t> shape) {
-    std::vector<float> values = file.f32(name, std::span(shape.begin(), shape.size()));
-    if (!std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); })) {
-        throw Error(ErrorCode::kModelFileInvalid,
-                    "tensor " + std::string(name) + " holds a value that is not finite");
-    }
-    return values;
+struct TensorShape {
+    std::string_view name;
+    std::size_t rank;
+    std::array<std::int64_t, 3> extents;
+
+    [[nodiscard]] std::span<const std::int64_t> shape() const { return {extents.data(), rank}; }
+};
+
+constexpr std::array kTensors{
+    TensorShape{"stft_conv.weight", 3, {2 * kBins, 1, kFrameSamples}},
+    TensorShape{"conv1.weight", 3, {128, kBins, kTaps}},
+    TensorShape{"conv1.bias", 1, {128}},
+    TensorShape{"conv2.weight", 3, {64, 128, kTaps}},
+    TensorShape{"conv2.bias", 1, {64}},
+    TensorShape{"conv3.weight", 3, {64, 64, kTaps}},
+    TensorShape{"conv3.bias", 1, {64}},
+    TensorShape{"conv4.weight", 3, {128, 64, kTaps}},
+    TensorShape{"conv4.bias", 1, {128}},
+    TensorShape{"lstm_cell.weight_ih", 2, {kGates, kHidden}},
+    TensorShape{"lstm_cell.weight_hh", 2, {kGates, kHidden}},
+    TensorShape{"lstm_cell.bias_ih", 1, {kGates}},
+    TensorShape{"lstm_cell.bias_hh", 1, {kGates}},
+    TensorShape{"final_conv.weight", 3, {1, kHidden, 1}},
+    TensorShape{"final_conv.bias", 1, {1}},
+};
+
+std::vector<float> read(const TensorSource& source, std::string_view name) {
+    return source.f32(name, std::ranges::find(kTensors, name, &TensorShape::name)->shape());
 }
 
-void expect(const GgufFile& file, std::string_view key, std::size_t value) {
-    const std::int64_t found = file.integer(key);
+void expect(const TensorSource& source, std::string_view key, std::size_t value) {
+    const std::int64_t found = source.integer(key);
     if (found != static_cast<std::int64_t>(value)) {
         throw Error(ErrorCode::kModelFileInvalid, std::string(key) + " is " +
                                                       std::to_string(found) + ", expected " +
@@ -44,8 +66,8 @@ double angle(std::size_t bin, std::size_t sample) {
 }
 
 /// Real rows of bins 0…128, then imaginary ones. The real row of bin 0 is the window itself.
-std::array<float, kFrameSamples> read_frame_window(const GgufFile& file) {
-    const std::vector<float> basis = read(file, "stft_conv.weight", {2 * kBins, 1, kFrameSamples});
+std::array<float, kFrameSamples> read_frame_window(const TensorSource& source) {
+    const std::vector<float> basis = read(source, "stft_conv.weight");
     std::array<float, kFrameSamples> window{};
     std::copy_n(basis.begin(), kFrameSamples, window.begin());
     constexpr double kTolerance = 1e-6;
@@ -89,13 +111,10 @@ struct Convolution {
 };
 
 /// `channels[i]` is the file's channel that comes as input i.
-PackedMatrix pack_convolution(const GgufFile& file, const Convolution& conv,
+PackedMatrix pack_convolution(const TensorSource& source, const Convolution& conv,
                               std::span<const std::size_t> channels) {
-    const std::vector<float> weights = read(
-        file, conv.name + ".weight",
-        {static_cast<std::int64_t>(conv.outputs), static_cast<std::int64_t>(conv.inputs), kTaps});
-    const std::vector<float> bias =
-        read(file, conv.name + ".bias", {static_cast<std::int64_t>(conv.outputs)});
+    const std::vector<float> weights = read(source, conv.name + ".weight");
+    const std::vector<float> bias = read(source, conv.name + ".bias");
     std::vector<float> rows;
     rows.reserve(conv.outputs * conv.taps * conv.inputs);
     for (std::size_t output = 0; output < conv.outputs; ++output) {
@@ -107,10 +126,10 @@ PackedMatrix pack_convolution(const GgufFile& file, const Convolution& conv,
     return {rows, bias, conv.taps * conv.inputs};
 }
 
-PackedMatrix pack_convolution(const GgufFile& file, const Convolution& conv) {
+PackedMatrix pack_convolution(const TensorSource& source, const Convolution& conv) {
     std::vector<std::size_t> channels(conv.inputs);
     std::iota(channels.begin(), channels.end(), std::size_t{0});
-    return pack_convolution(file, conv, channels);
+    return pack_convolution(source, conv, channels);
 }
 
 /// Odd bins, then even ones: the order in which the transform writes them.
@@ -131,34 +150,65 @@ std::size_t Weights::bytes() const noexcept {
     return total;
 }
 
-Weights load_weights(const GgufFile& file) {
-    if (file.string("general.architecture") != "silero-vad")
-        throw Error(ErrorCode::kModelFileInvalid, "general.architecture is not silero-vad");
-    expect(file, "silero.sample_rate", 16000);
-    expect(file, "silero.window", kWindowSamples);
-    expect(file, "silero.context", kContextSamples);
+std::size_t weight_bytes() noexcept {
+    constexpr std::size_t kHalf = kQuarter + 1;
+    std::size_t total = sizeof(Weights);
+    for (const auto& [outputs, inputs] : std::initializer_list<std::pair<std::size_t, std::size_t>>{
+             {kQuarter, kQuarter},  // the four transforms
+             {kHalf, kHalf},
+             {kQuarter, kQuarter},
+             {kQuarter, kQuarter - 1},
+             {128, kTaps * kBins},  // the convolutions
+             {64, kTaps * 128},
+             {64, 2 * 64},
+             {128, 64},
+             {kGates, kHidden},  // the LSTM
+             {kGates, kHidden}}) {
+        total += PackedMatrix::bytes(outputs, inputs);
+    }
+    return total;
+}
 
+bool has_weights(const TensorSource& source) {
+    return std::ranges::all_of(
+        kTensors, [&](const TensorShape& tensor) { return source.find(tensor.name).has_value(); });
+}
+
+void check_weights(const TensorSource& source) {
+    if (source.metadata("general.architecture")) {
+        if (source.string("general.architecture") != "silero-vad") {
+            throw Error(ErrorCode::kModelFileInvalid, "general.architecture is not silero-vad");
+        }
+        expect(source, "silero.sample_rate", 16000);
+        expect(source, "silero.window", kWindowSamples);
+        expect(source, "silero.context", kContextSamples);
+    }
+    for (const TensorShape& tensor : kTensors) source.expect(tensor.name, tensor.shape());
+}
+
+Weights load_weights(const TensorSource& source) {
+    check_weights(source);
     Weights weights;
-    weights.frame_window = read_frame_window(file);
+    weights.frame_window = read_frame_window(source);
     weights.cosine_odd = pack_transform(cosine, 1, kQuarter, 0, kQuarter);
     weights.cosine_even = pack_transform(cosine, 0, kQuarter + 1, 0, kQuarter + 1);
     weights.sine_odd = pack_transform(sine, 1, kQuarter, 1, kQuarter);
     weights.sine_even = pack_transform(sine, 0, kQuarter, 1, kQuarter - 1);
 
-    weights.conv1 = pack_convolution(file, {"conv1", 128, kBins, 0, kTaps}, bin_order());
-    weights.conv2 = pack_convolution(file, {"conv2", 64, 128, 0, kTaps});
-    weights.conv3 = pack_convolution(file, {"conv3", 64, 64, 1, 2});
-    weights.conv4 = pack_convolution(file, {"conv4", 128, 64, 1, 1});
+    weights.conv1 = pack_convolution(source, {"conv1", 128, kBins, 0, kTaps}, bin_order());
+    weights.conv2 = pack_convolution(source, {"conv2", 64, 128, 0, kTaps});
+    weights.conv3 = pack_convolution(source, {"conv3", 64, 64, 1, 2});
+    weights.conv4 = pack_convolution(source, {"conv4", 128, 64, 1, 1});
 
-    std::vector<float> bias = read(file, "lstm_cell.bias_ih", {kGates});
-    const std::vector<float> hidden_bias = read(file, "lstm_cell.bias_hh", {kGates});
+    std::vector<float> bias = read(source, "lstm_cell.bias_ih");
+    const std::vector<float> hidden_bias = read(source, "lstm_cell.bias_hh");
     std::transform(bias.begin(), bias.end(), hidden_bias.begin(), bias.begin(), std::plus<>());
-    weights.lstm_input = {read(file, "lstm_cell.weight_ih", {kGates, kHidden}), bias, kHidden};
-    weights.lstm_hidden = {read(file, "lstm_cell.weight_hh", {kGates, kHidden}),
-                           std::vector<float>(kGates, 0.0F), kHidden};
-    const std::vector<float> output = read(file, "final_conv.weight", {1, kHidden, 1});
+    weights.lstm_input = {read(source, "lstm_cell.weight_ih"), bias, kHidden};
+    weights.lstm_hidden = {read(source, "lstm_cell.weight_hh"), std::vector<float>(kGates, 0.0F),
+                           kHidden};
+    const std::vector<float> output = read(source, "final_conv.weight");
     std::copy(output.begin(), output.end(), weights.output.begin());
-    weights.output_bias = read(file, "final_conv.bias", {1}).front();
+    weights.output_bias = read(source, "final_conv.bias").front();
     return weights;
 }
 

@@ -3,7 +3,7 @@
 #include <array>
 #include <cstddef>
 
-#include "framework/gguf_file.h"
+#include "framework/tensor_source.h"
 #include "models/silero_vad/kernels.h"
 
 namespace wavepool::silero_vad {
@@ -44,8 +44,19 @@ struct Weights {
     [[nodiscard]] std::size_t bytes() const noexcept;
 };
 
-/// Throws Error{kModelFileInvalid} where a tensor is missing, has another shape or holds a value
-/// that is not finite, and where the file describes another network.
-[[nodiscard]] Weights load_weights(const GgufFile& file);
+/// What Weights::bytes() is for any checkpoint.
+[[nodiscard]] std::size_t weight_bytes() noexcept;
+
+/// Whether the tensors have the names of this network's.
+[[nodiscard]] bool has_weights(const TensorSource& source);
+
+/// Throws Error{kModelFileInvalid} where a tensor is missing or has another shape, and where the
+/// metadata describe another network. A source whose metadata name no architecture is taken at its
+/// tensors' word: the Safetensors file of the release says nothing else.
+void check_weights(const TensorSource& source);
+
+/// Throws what check_weights() throws, and Error{kModelFileInvalid} for a value that is not finite
+/// or a transform that is not the expected one.
+[[nodiscard]] Weights load_weights(const TensorSource& source);
 
 }  // namespace wavepool::silero_vad

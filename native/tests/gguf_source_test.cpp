@@ -1,4 +1,4 @@
-#include "framework/gguf_file.h"
+#include "framework/gguf_header.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <cstring>
 #include <limits>
 
-#include "framework/gguf_header.h"
+#include "framework/tensor_source.h"
 #include "tests/error_code.h"
 #include "tests/gguf_builder.h"
 
@@ -47,16 +47,15 @@ std::string code_of(const std::string& bytes) {
     return code_thrown_by([&] {
         const GgufHeader header = parse_gguf(std::as_bytes(std::span(exact)));
         for (const auto& [key, value] : header.metadata) {
-            if (value.element_type == GgufType::kString && value.type == GgufType::kArray) {
-                (void)decode_strings(value);
-            }
+            (void)decode_value(std::as_bytes(std::span(exact)), value);
         }
     });
 }
 
-TEST(GgufFile, ReadsMetadataAndEveryTensorType) {
+TEST(Gguf, ReadsMetadataAndEveryTensorType) {
     const TemporaryFolder folder;
-    const GgufFile file(folder.write("toy.gguf", complete().bytes()));
+    const auto source = open_tensor_source(folder.write("toy.gguf", complete().bytes()));
+    const TensorSource& file = *source;
     EXPECT_EQ(file.string("general.architecture"), "toy");
     EXPECT_EQ(file.integer("toy.layers"), 6);
     EXPECT_EQ(file.number("toy.epsilon"), 0.25);
@@ -70,20 +69,20 @@ TEST(GgufFile, ReadsMetadataAndEveryTensorType) {
     EXPECT_EQ(file.f32("bytes", Shape{3}), (std::vector<float>{-63, 1, 64.5F}));
 
     const auto stored = file.i8("bytes", Shape{3});
-    EXPECT_EQ(std::vector<int>(stored.values.begin(), stored.values.end()),
-              (std::vector<int>{-128, 0, 127}));
+    EXPECT_EQ(stored.values, (std::vector<std::int8_t>{-128, 0, 127}));
     EXPECT_EQ(stored.scale, 0.5F);
     EXPECT_EQ(stored.offset, 1.0F);
 
     ASSERT_TRUE(file.find("matrix").has_value());
     EXPECT_EQ(file.find("matrix")->shape, (Shape{2, 3}));
-    EXPECT_EQ(file.find("bytes")->type, "i8");
+    EXPECT_EQ(file.find("bytes")->type, TensorType::kI8);
     EXPECT_FALSE(file.find("nothing").has_value());
 }
 
-TEST(GgufFile, NamesWhatIsMissingOrOfAnotherTypeOrShape) {
+TEST(Gguf, NamesWhatIsMissingOrOfAnotherTypeOrShape) {
     const TemporaryFolder folder;
-    const GgufFile file(folder.write("toy.gguf", complete().bytes()));
+    const auto source = open_tensor_source(folder.write("toy.gguf", complete().bytes()));
+    const TensorSource& file = *source;
     const std::string invalid = "MODEL_FILE_INVALID";
     EXPECT_EQ(code_thrown_by([&] { (void)file.string("nothing"); }), invalid);
     EXPECT_EQ(code_thrown_by([&] { (void)file.string("toy.layers"); }), invalid);
@@ -102,10 +101,10 @@ TEST(GgufFile, NamesWhatIsMissingOrOfAnotherTypeOrShape) {
     }
 }
 
-TEST(GgufFile, RefusesNumbersThatAreNotFinite) {
+TEST(Gguf, RefusesNumbersThatAreNotFinite) {
     const TemporaryFolder folder;
     const float nan = std::nanf("");
-    const GgufFile file(folder.write(
+    const auto source = open_tensor_source(folder.write(
         "toy.gguf", GgufBuilder()
                         .float32("number", nan)
                         .f32("weights", {2}, {1, std::numeric_limits<float>::infinity()})
@@ -113,15 +112,16 @@ TEST(GgufFile, RefusesNumbersThatAreNotFinite) {
                         .f32("bytes.scale", {1}, {nan})
                         .f32("bytes.offset", {1}, {0})
                         .bytes()));
+    const TensorSource& file = *source;
     EXPECT_EQ(code_thrown_by([&] { (void)file.number("number"); }), "MODEL_FILE_INVALID");
     EXPECT_EQ(code_thrown_by([&] { (void)file.f32("weights", Shape{2}); }), "MODEL_FILE_INVALID");
     EXPECT_EQ(code_thrown_by([&] { (void)file.i8("bytes", Shape{1}); }), "MODEL_FILE_INVALID");
 }
 
-TEST(GgufFile, RefusesWhatIsNotAModelFile) {
+TEST(Gguf, RefusesWhatIsNotAModelFile) {
     const TemporaryFolder folder;
     const auto code = [](const std::filesystem::path& path) {
-        return code_thrown_by([&] { const GgufFile file(path); });
+        return code_thrown_by([&] { (void)open_tensor_source(path); });
     };
     EXPECT_EQ(code(folder.path() / "nothing.gguf"), "INPUT_NOT_FOUND");
     EXPECT_EQ(code(folder.path()), "MODEL_FILE_INVALID");
@@ -131,7 +131,7 @@ TEST(GgufFile, RefusesWhatIsNotAModelFile) {
               "MODEL_FILE_INVALID");
 }
 
-TEST(GgufFile, EveryTruncationIsRefused) {
+TEST(Gguf, EveryTruncationIsRefused) {
     const std::string whole = complete().bytes();
     ASSERT_EQ(code_of(whole), "nothing");
     // Behind the last tensor there is padding, which nothing needs.
@@ -142,7 +142,7 @@ TEST(GgufFile, EveryTruncationIsRefused) {
     EXPECT_EQ(code_of(whole.substr(0, needed)), "nothing");
 }
 
-TEST(GgufFile, AnyChangedByteIsReadOrRefusedButNeverTrusted) {
+TEST(Gguf, AnyChangedByteIsReadOrRefusedButNeverTrusted) {
     const std::string whole = complete().bytes();
     for (std::size_t position = 0; position < whole.size(); ++position) {
         for (const int pattern : {0x01, 0x80, 0xff, 0x7f, 0x10}) {
@@ -154,7 +154,7 @@ TEST(GgufFile, AnyChangedByteIsReadOrRefusedButNeverTrusted) {
     }
 }
 
-TEST(GgufFile, HostileSizesCostNeitherMemoryNorTime) {
+TEST(Gguf, HostileSizesCostNeitherMemoryNorTime) {
     const std::string whole = complete().bytes();
     const auto with = [&](std::size_t position, std::uint64_t value) {
         std::string changed = whole;
@@ -174,7 +174,7 @@ TEST(GgufFile, HostileSizesCostNeitherMemoryNorTime) {
     }
 }
 
-TEST(GgufFile, RefusesContradictionsInTheTables) {
+TEST(Gguf, RefusesContradictionsInTheTables) {
     const std::string invalid = "MODEL_FILE_INVALID";
     EXPECT_EQ(code_of(complete().string("toy.layers", "again").bytes()), invalid);
     EXPECT_EQ(code_of(complete().f32("half", {1}, {1}).bytes()), invalid);
@@ -187,7 +187,10 @@ TEST(GgufFile, RefusesContradictionsInTheTables) {
     EXPECT_EQ(code_of(complete().tensor("ragged", {33}, kQ8, std::string(34, 'x')).bytes()),
               invalid);
     EXPECT_EQ(code_of(complete().uint32("general.alignment", 3).bytes()), invalid);
-    EXPECT_EQ(code_of(GgufBuilder().tensor("bytes", {1}, kI8, "a").bytes()), invalid);
+    const TemporaryFolder folder;
+    const auto file =
+        folder.write("lone.gguf", GgufBuilder().tensor("bytes", {1}, kI8, "a").bytes());
+    EXPECT_EQ(code_thrown_by([&] { (void)open_tensor_source(file); }), invalid);
 }
 
 }  // namespace

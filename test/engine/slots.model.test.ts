@@ -1,0 +1,95 @@
+/** What more slots of the real recognizer change: no word, and memory by what the plan foretells. */
+import { fork } from 'node:child_process';
+import { afterAll, beforeAll, expect, type TestContext, test } from 'vitest';
+import { readConfig } from '../../src/core/config.ts';
+import { NativeEngine } from '../../src/engine/native-engine.ts';
+import { ModelStore } from '../../src/models/model-store.ts';
+import { type CompiledProgram, compileProgram } from '../support/compile.ts';
+import { SPEECH } from '../support/speech.ts';
+import type { SlotsReport, SlotsRequest } from './slots-program.ts';
+
+const MODEL = 'moonshine-tiny';
+const BATCH = 8;
+const LONGEST_SECONDS = 15;
+/** Against hanging, not against slow machines. */
+const TIMEOUT_MS = 600_000;
+
+let model: string | undefined;
+let program: CompiledProgram;
+
+beforeAll(async () => {
+  const store = new ModelStore({ directory: readConfig().modelsDir, environment: process.env });
+  model = (await store.locate(MODEL))?.path;
+  if (model === undefined) process.stderr.write(`\nNOT TESTED: ${MODEL} is not installed\n`);
+  program = await compileProgram(`${import.meta.dirname}/slots-program.ts`);
+});
+afterAll(() => program[Symbol.asyncDispose]());
+
+/** In a process of its own, which has run nothing else. */
+function report(
+  context: TestContext,
+  slots: number,
+  load: Pick<SlotsRequest, 'segmentSeconds' | 'segments' | 'rounds'>,
+): Promise<SlotsReport> {
+  if (model === undefined) return context.skip(`${MODEL} is not installed`);
+  const request: SlotsRequest = {
+    model,
+    slots,
+    batch: BATCH,
+    maxSegmentSeconds: LONGEST_SECONDS,
+    clips: SPEECH.map(({ path }) => path),
+    ...load,
+  };
+  return new Promise((resolve, reject) => {
+    const child = fork(program.path);
+    child.once('message', (message) => resolve(message as SlotsReport)); // what the program sends
+    child.once('exit', (code) => reject(new Error(`the program ended with ${code}`)));
+    child.send(request);
+  });
+}
+
+test('two, four and eight slots at once give exactly the texts of one', {
+  timeout: TIMEOUT_MS,
+}, async (context) => {
+  const load = { segmentSeconds: [3, 15, 7, 1, 11, 5], segments: 12, rounds: 1 };
+  const [alone = []] = (await report(context, 1, load)).texts;
+  expect(alone).toHaveLength(12);
+  expect(alone.filter((text) => text.split(' ').length > 1).length).toBeGreaterThan(8);
+  for (const slots of [2, 4, 8]) {
+    const { texts } = await report(context, slots, load);
+    expect(texts).toEqual(Array.from({ length: slots }, () => alone));
+  }
+});
+
+/**
+ * Resident memory is what the kernel counts, in a fresh process per number of slots, after two batches as large as the
+ * sessions allow in every slot, so that no buffer is left untouched. Sessions are above 60 MiB here, while everything that
+ * is not in the plan (a thread and its allocator's arena per slot, the garbage collector's mood) is a few MiB: a tenth is
+ * both wide enough for it and far too narrow for a second copy of the weights. The median of three differences discards
+ * one process that was unlucky.
+ */
+test('an extra slot takes what the plan foretells, and no weights', {
+  timeout: TIMEOUT_MS,
+}, async (context) => {
+  const load = { segmentSeconds: [LONGEST_SECONDS], segments: BATCH, rounds: 2 };
+  const added: number[] = [];
+  for (const slots of [1, 2, 4]) {
+    const { before, after } = (await report(context, slots, load)).residentBytes;
+    added.push(after - before);
+  }
+  const [one = 0, two = 0, four = 0] = added;
+  const differences = [two - one, (four - two) / 2, (four - one) / 3];
+  const growth = differences.sort((a, b) => a - b)[1] ?? 0;
+  const { weightBytes, sessionBytes } = await new NativeEngine().planModel(model ?? '', {
+    mode: 'offline',
+    threads: 1,
+    maxBatch: BATCH,
+    maxSegmentSeconds: LONGEST_SECONDS,
+  });
+  const mebibytes = (bytes: number): string => `${(bytes / 2 ** 20).toFixed(1)} MiB`;
+  const figures = `first slot ${mebibytes(one)}, each more ${mebibytes(growth)} (${Math.round((100 * growth) / one)} %), planned ${mebibytes(sessionBytes)} and weights of ${mebibytes(weightBytes)}`;
+  await context.annotate(figures);
+  expect(Math.abs(growth - sessionBytes), figures).toBeLessThanOrEqual(0.1 * sessionBytes);
+  // What the first slot has and the others have not: the weights, once.
+  expect(one - growth, figures).toBeGreaterThanOrEqual(0.8 * weightBytes);
+});
