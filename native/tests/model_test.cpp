@@ -52,15 +52,16 @@ TEST_F(LoadModel, AFamilyThatFailsIsReportedUnderACodeAndARetrySucceeds) {
     EXPECT_EQ(code_of(testing::fake_model_bytes()), "nothing");
 
     using Loaded = std::shared_ptr<const ILoadedModel>;
-    const std::array broken{Family{"fake", TaskKind::kAsr, [](const TensorSource&) -> Loaded {
-                                       throw std::runtime_error("why");
-                                   }}};
+    const std::array broken{
+        Family{"fake", TaskKind::kAsr,
+               [](const TensorSource&) -> Loaded { throw std::runtime_error("why"); }, nullptr}};
     EXPECT_EQ(code_of(testing::fake_model_bytes(), broken), "MODEL_LOAD_FAILED");
-    const std::array exhausted{Family{
-        "fake", TaskKind::kAsr, [](const TensorSource&) -> Loaded { throw std::bad_alloc(); }}};
+    const std::array exhausted{Family{"fake", TaskKind::kAsr,
+                                      [](const TensorSource&) -> Loaded { throw std::bad_alloc(); },
+                                      nullptr}};
     EXPECT_EQ(code_of(testing::fake_model_bytes(), exhausted), "INSUFFICIENT_MEMORY");
     const std::array null{
-        Family{"fake", TaskKind::kAsr, [](const TensorSource&) { return Loaded(); }}};
+        Family{"fake", TaskKind::kAsr, [](const TensorSource&) { return Loaded(); }, nullptr}};
     EXPECT_EQ(code_of(testing::fake_model_bytes(), null), "MODEL_LOAD_FAILED");
 }
 

@@ -18,10 +18,10 @@ using testing::code_thrown_by;
 class Bundle : public ::testing::Test {
   protected:
     void SetUp() override {
-        folder_.write(
+        (void)folder_.write(
             "model.gguf",
             testing::GgufBuilder().f32("asr.weight", {1}, {1}).f32("vad.weight", {1}, {2}).bytes());
-        folder_.write("tokens.txt", "a\n");
+        (void)folder_.write("tokens.txt", "a\n");
         std::filesystem::create_symlink("model.gguf", folder_.path() / "link.gguf");
     }
     std::shared_ptr<const ResourceBundle> published(bool synchronized = true) {

@@ -70,7 +70,7 @@ TEST(TensorSource, AGgufSplitIsOneSourceWhicheverPartIsOpened) {
 TEST(TensorSource, RefusesGgufSplitsThatDoNotFitTogether) {
     const TemporaryFolder folder;
     const auto open = [&](const std::string& second, const std::string& name = "m") {
-        folder.write("m-00002-of-00002.gguf", second);
+        (void)folder.write("m-00002-of-00002.gguf", second);
         return code_of_opening(folder.write(name + "-00001-of-00002.gguf", split_part(0, 2, 1, 2)));
     };
     EXPECT_EQ(open(split_part(1, 2, 2, 2)), "nothing");
@@ -82,7 +82,7 @@ TEST(TensorSource, RefusesGgufSplitsThatDoNotFitTogether) {
     EXPECT_EQ(code_of_opening(folder.write("plain.gguf", split_part(0, 2, 1, 2))), kInvalid);
     EXPECT_EQ(code_of_opening(folder.write("m-00003-of-00002.gguf", split_part(2, 2, 3, 2))),
               kInvalid);
-    folder.write("n-00002-of-00002.gguf", split_part(1, 2, 2, 3));
+    (void)folder.write("n-00002-of-00002.gguf", split_part(1, 2, 2, 3));
     EXPECT_EQ(code_of_opening(folder.write("n-00001-of-00002.gguf", split_part(0, 2, 1, 3))),
               kInvalid)
         << "a tensor is missing";
@@ -90,9 +90,9 @@ TEST(TensorSource, RefusesGgufSplitsThatDoNotFitTogether) {
 
 TEST(TensorSource, ASafetensorsIndexIsOneSourceOverItsFiles) {
     const TemporaryFolder folder;
-    folder.write("a.safetensors",
-                 SafetensorsBuilder().f32("x", {1}, {1}).f32("unlisted", {1}, {9}).bytes());
-    folder.write("b.safetensors", SafetensorsBuilder().f32("y", {1}, {2}).bytes());
+    (void)folder.write("a.safetensors",
+                       SafetensorsBuilder().f32("x", {1}, {1}).f32("unlisted", {1}, {9}).bytes());
+    (void)folder.write("b.safetensors", SafetensorsBuilder().f32("y", {1}, {2}).bytes());
     const auto open = [&](const std::string& json, bool synchronized = false) {
         return open_tensor_source(folder.write("model.safetensors.index.json", json),
                                   {.synchronized = synchronized});
@@ -123,7 +123,7 @@ TEST(TensorSource, ReadsTheFileItOpenedOrRefusesIt) {
     const auto file = folder.write("a", GgufBuilder().f32("a", {1}, {1}).bytes());
     const auto source = open_tensor_source(file);
     source->release_storage();
-    folder.write("b", GgufBuilder().f32("a", {1}, {2}).bytes());
+    (void)folder.write("b", GgufBuilder().f32("a", {1}, {2}).bytes());
     std::filesystem::rename(folder.path() / "b", file);
     EXPECT_EQ(source->scalar("a"), 1) << "the file that took its name is another";
 
