@@ -11,6 +11,7 @@
 
 #include "framework/gguf_file.h"
 #include "tests/faults.h"
+#include "tests/planted_defects.h"
 
 namespace wavepool::fake {
 namespace {
@@ -122,6 +123,7 @@ class Session : public IVoiceTaskSession, public IParallelVoiceTaskSessionFactor
         const std::string own = result.text;
         if (fault_armed("leak")) result.text += previous_text_;
         previous_text_ = own;
+        defects_.apply(result);
         return result;
     }
 
@@ -165,6 +167,7 @@ class Session : public IVoiceTaskSession, public IParallelVoiceTaskSessionFactor
     const std::size_t scratch_bytes_ = 4096;
     bool first_run_ = true;
     std::string previous_text_;
+    PlantedDefects defects_;
 };
 
 class OfflineSession : public Session, public IOfflineVoiceTaskSession {
