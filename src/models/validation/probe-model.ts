@@ -1,0 +1,49 @@
+import { toWavepoolError } from '../../core/errors.ts';
+import type { ModelProbe, ProbeRequest } from '../../core/validation-ipc.ts';
+import type { Engine, LoadedModel } from '../../runtime/engine.ts';
+
+type Offer = Pick<ModelProbe, 'capacity' | 'refusal'>;
+
+/**
+ * Loads the model with one session and says what it is. For a process of its own: a start of the procedure must not find
+ * anything warmed up.
+ * @throws {WavepoolError} why the model cannot be loaded
+ */
+export async function probeModel(engine: Engine, request: ProbeRequest): Promise<ModelProbe> {
+  const model = await engine.loadModel(request.path);
+  try {
+    const { family, task, nativeBatch, stateful, maxSegmentSeconds, windowSamples } = model.info;
+    const { identity, ggml, compiler, flags, backend } = engine.build;
+    return {
+      build: { identity, ggml, compiler, flags, backend },
+      family,
+      task,
+      nativeBatch,
+      stateful,
+      maxSegmentSeconds,
+      windowSamples,
+      ...(await offerOf(model, request)),
+    };
+  } finally {
+    await model.close();
+  }
+}
+
+async function offerOf(model: LoadedModel, { mode, threads, batch }: ProbeRequest): Promise<Offer> {
+  const { family, nativeBatch } = model.info;
+  if (mode === 'batch' && !nativeBatch) {
+    return { capacity: 0, refusal: `${family} has no native batches` };
+  }
+  if (mode === 'streaming') {
+    return { capacity: 0, refusal: 'this version has no streaming sessions to validate' };
+  }
+  try {
+    const pool = await model.createPool({ slots: 1, mode: 'offline', threads, maxBatch: batch });
+    await pool.close();
+    return { capacity: pool.capacity };
+  } catch (thrown) {
+    const { code, message } = toWavepoolError(thrown);
+    if (code !== 'SLOTS_UNSUPPORTED' && code !== 'INVALID_REQUEST') throw thrown;
+    return { capacity: 0, refusal: message };
+  }
+}
