@@ -4,7 +4,7 @@
  * whole or not at all; one that cannot be read as a record admits nothing, and says so.
  */
 import { randomUUID } from 'node:crypto';
-import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type {
   EvidenceIdentity,
@@ -65,6 +65,13 @@ export class EvidenceStore {
     return readRecord(this.modelFile(id, mode), parseModelEvidence);
   }
 
+  /** Whether there is anything to ask `admitted` for. */
+  async holds(id: string, mode: EvidenceMode): Promise<boolean> {
+    const files = [this.modelFile(id, mode), this.#shippedFile(id, mode)];
+    const found = await Promise.all(files.map((file) => stat(file).then(Boolean, () => false)));
+    return found.includes(true);
+  }
+
   /** What was recorded here, else what came with the package. */
   async framework(build: string): Promise<EvidenceFile<FrameworkEvidence>> {
     const own = await readRecord(this.frameworkFile(build), parseFrameworkEvidence);
@@ -86,10 +93,9 @@ export class EvidenceStore {
   /** The better of what was validated here and what came with the package. */
   async admitted(identity: EvidenceIdentity, batch: number): Promise<ModelAdmission> {
     const { model: id, mode, build } = identity;
-    const shippedFile = path.join(this.#shippedDir, 'models', id, `${mode}.json`);
     const [own, shipped, framework] = await Promise.all([
       this.model(id, mode),
-      readRecord(shippedFile, parseModelEvidence),
+      readRecord(this.#shippedFile(id, mode), parseModelEvidence),
       this.framework(build),
     ]);
     const admissions = [own, shipped].map(({ record, problem }): ModelAdmission => {
@@ -105,6 +111,10 @@ export class EvidenceStore {
     const best = better ? packed : here;
     if (framework.problem === undefined || best.count > 1) return best;
     return { ...best, reason: framework.problem };
+  }
+
+  #shippedFile(id: string, mode: EvidenceMode): string {
+    return path.join(this.#shippedDir, 'models', id, `${mode}.json`);
   }
 }
 

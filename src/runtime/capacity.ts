@@ -8,6 +8,10 @@ export interface SlotAdmission {
   readonly requested: number | 'auto';
   /** Highest count up to which every count is validated for this very build, checkpoint and mode; 1 when none is. */
   readonly evidence: number;
+  /** Why evidence admits no more; for people. */
+  readonly reason?: string | undefined;
+  /** What the command would have to validate. @defaultValue what the command validates by itself */
+  readonly mode?: string | undefined;
   /** The operator takes a count without evidence (`--unvalidated-slots`). */
   readonly unvalidated: boolean;
   /** What the family advertises for these options. */
@@ -37,10 +41,11 @@ export function admittedSlots(admission: SlotAdmission): number {
     );
   }
   if (requested > evidence && !unvalidated) {
+    const { reason, mode } = admission;
     throw new WavepoolError(
       'CAPACITY_UNVALIDATED',
-      `${model} is validated for ${evidence}, ${requested} were requested; run: ` +
-        `wavepool models validate ${model} --slots ${requested}`,
+      `${model} is validated for ${evidence}, ${requested} were requested${reason ? ` (${reason})` : ''}; run: ` +
+        `wavepool models validate ${model} --slots ${requested}${mode ? ` --mode ${mode}` : ''}`,
     );
   }
   if (requested > memory) {

@@ -1,12 +1,11 @@
 /** The models of a worker process: the ones it serves and the detector that finds speech for them. */
 import type { WorkerModel, WorkerSettings } from '../core/worker-settings.ts';
-import { admittedSlots } from '../runtime/capacity.ts';
 import { systemClock } from '../runtime/clock.ts';
 import type { Engine } from '../runtime/engine.ts';
 import type { ModelConfiguration, ModelEntry } from '../runtime/model-entry.ts';
-import { MAX_SLOTS } from '../runtime/model-slots.ts';
 import { Runtime } from '../runtime/runtime.ts';
 import { DecodeAllowance } from './decode-allowance.ts';
+import { admitSlots } from './slot-admission.ts';
 import { DECODE_STEP_SECONDS } from './transcription.ts';
 
 /** Jobs taken beyond what fills every slot's batch, so that the next batch is ready when one ends. */
@@ -32,7 +31,7 @@ export function jobConcurrency({ slots, batch }: WorkerModel): number {
 
 /**
  * Registers the models and loads them all.
- * @throws {WavepoolError} CAPACITY_UNVALIDATED, SLOTS_UNSUPPORTED, or why a load failed; nothing stays loaded then.
+ * @throws {WavepoolError} CAPACITY_UNVALIDATED, SLOTS_UNSUPPORTED, INSUFFICIENT_MEMORY, or why a load failed; nothing stays loaded then.
  */
 export async function loadServedModels(
   engine: Engine,
@@ -41,9 +40,11 @@ export async function loadServedModels(
   const runtime = new Runtime(engine, systemClock);
   try {
     const detector = runtime.add(settings.detector.id, detectorConfiguration(settings));
-    const recognizers = settings.models.map((model) =>
-      runtime.add(model.id, recognizerConfiguration(model)),
-    );
+    const recognizers: ModelEntry[] = [];
+    for (const model of settings.models) {
+      const slots = await admitSlots(model, { engine });
+      recognizers.push(runtime.add(model.id, recognizerConfiguration(model, slots)));
+    }
     for (const entry of [detector, ...recognizers]) await entry.load();
     return { runtime, detector, allowance: decodeAllowance() };
   } catch (error) {
@@ -73,16 +74,7 @@ function detectorConfiguration({ detector }: WorkerSettings): ModelConfiguration
   };
 }
 
-function recognizerConfiguration(model: WorkerModel): ModelConfiguration {
-  const slots = admittedSlots({
-    model: model.id,
-    requested: model.slots,
-    // Without an evidence record one slot is all that is proven.
-    evidence: 1,
-    unvalidated: model.unvalidatedSlots,
-    // What the family really supports is checked when the pool is made.
-    advertised: MAX_SLOTS,
-  });
+function recognizerConfiguration(model: WorkerModel, slots: number): ModelConfiguration {
   return {
     path: model.path,
     mode: 'offline',

@@ -1,0 +1,104 @@
+/** How many sessions of a model a worker may publish: what the family supports, evidence admits, and memory holds. */
+import { WavepoolError } from '../core/errors.ts';
+import type { EvidenceMode } from '../core/evidence.ts';
+import type { WorkerModel } from '../core/worker-settings.ts';
+import { EvidenceStore, type ModelAdmission } from '../models/evidence-store.ts';
+import { sha256OfFile } from '../models/file-hash.ts';
+import { measuredSessionBytes } from '../models/session-cost.ts';
+import { admittedSlots } from '../runtime/capacity.ts';
+import type { Engine, LoadedModel } from '../runtime/engine.ts';
+
+/** What the rest of a worker needs while its sessions work: decoded audio, the detector, JavaScript. */
+const SPARE_BYTES = 64 * 2 ** 20;
+
+export interface SlotAdmissionServices {
+  readonly engine: Engine;
+  /** @defaultValue what the system can still give to this process */
+  readonly availableBytes?: (() => number) | undefined;
+  /** @defaultValue the store that the weights lie in */
+  readonly evidence?: EvidenceStore | undefined;
+}
+
+/** In which mode a worker runs a model. */
+export function evidenceMode(batch: number): EvidenceMode {
+  return batch > 1 ? 'batch' : 'offline';
+}
+
+/**
+ * One slot is always admitted, and nothing is looked at for it. For more, the model is loaded once with one session, which
+ * tells what the family supports and what a session costs, and is gone again when this returns.
+ * @throws {WavepoolError} SLOTS_UNSUPPORTED, CAPACITY_UNVALIDATED, INSUFFICIENT_MEMORY, or why the model cannot be loaded
+ */
+export async function admitSlots(
+  model: WorkerModel,
+  services: SlotAdmissionServices,
+): Promise<number> {
+  if (model.slots === 1) return 1;
+  const { engine, availableBytes = () => process.availableMemory() } = services;
+  const loaded = await engine.loadModel(model.path);
+  try {
+    const cost = await sessionCost(loaded, model);
+    const admission = await admissionOf(model, loaded, services);
+    const slots = admittedSlots({
+      model: model.id,
+      requested: model.slots,
+      evidence: admission.count,
+      reason: admission.reason,
+      mode: evidenceMode(model.batch),
+      unvalidated: model.unvalidatedSlots,
+      advertised: cost.capacity,
+    });
+    const { record } = admission;
+    const measured = record === undefined ? 0 : (measuredSessionBytes(record) ?? 0);
+    // The weights are in memory at this moment, so what is available is for sessions.
+    requireMemory(model, Math.max(cost.sessionBytes, measured), availableBytes());
+    return slots;
+  } finally {
+    await loaded.close();
+  }
+}
+
+async function sessionCost(loaded: LoadedModel, { threads, batch }: WorkerModel) {
+  const pool = await loaded.createPool({ slots: 1, mode: 'offline', threads, maxBatch: batch });
+  try {
+    return { capacity: pool.capacity, sessionBytes: pool.sessionBytes[0] ?? 0 };
+  } finally {
+    await pool.close();
+  }
+}
+
+async function admissionOf(
+  model: WorkerModel,
+  { info }: LoadedModel,
+  { engine, evidence = EvidenceStore.ofWeights(model.path) }: SlotAdmissionServices,
+): Promise<ModelAdmission> {
+  const identity = {
+    model: model.id,
+    checkpointSha256: await sha256OfFile(model.path),
+    build: engine.build.identity,
+    backend: engine.build.backend,
+    family: info.family,
+    task: info.task,
+    mode: evidenceMode(model.batch),
+  };
+  return evidence.admitted(identity, model.batch);
+}
+
+function requireMemory(
+  { id, slots }: WorkerModel,
+  sessionBytes: number,
+  availableBytes: number,
+): void {
+  const neededBytes = slots * sessionBytes + SPARE_BYTES;
+  if (neededBytes <= availableBytes) return;
+  const fit = Math.max(1, Math.floor((availableBytes - SPARE_BYTES) / Math.max(1, sessionBytes)));
+  throw new WavepoolError(
+    'INSUFFICIENT_MEMORY',
+    `${slots} slots of ${id} need ${mib(neededBytes)} MiB (${mib(sessionBytes)} each), ` +
+      `${mib(availableBytes)} MiB are available, which is enough for ${Math.min(fit, slots)}`,
+  );
+}
+
+function mib(bytes: number): number {
+  return Math.ceil(bytes / 2 ** 20);
+}
