@@ -10,6 +10,7 @@ import { openModels, pullModel } from './model-access.ts';
 import { placesOf } from './options.ts';
 import { formatBytes } from './quantities.ts';
 import { textTable } from './text-table.ts';
+import { addValidateCommand } from './validate-command.ts';
 
 const MODELS_DIR = [
   '--models-dir <dir>',
@@ -26,6 +27,7 @@ export function addModelsCommand(program: Command, context: CliContext): void {
   const models = program.command('models').description('show and get models');
   addList(models, context);
   addPull(models, context);
+  addValidateCommand(models, context);
 }
 
 function addList(models: Command, context: CliContext): void {

@@ -7,6 +7,7 @@ import { WavepoolError } from '../core/errors.ts';
 import type { RawAudioFormat } from '../core/job.ts';
 import type { TranscriptFormat } from '../core/transcript-formats.ts';
 import { TRANSCRIPT_FORMATS } from '../core/transcript-formats.ts';
+import { chooseCapacity } from './auto-slots.ts';
 import type { CliContext } from './context.ts';
 import type { CapacityOptions, PlaceOptions } from './options.ts';
 import {
@@ -14,7 +15,6 @@ import {
   addInputFormatOption,
   addOutputOptions,
   addPlaceOptions,
-  capacityOf,
   DEFAULT_MODEL,
   parseFormats,
   placesOf,
@@ -84,7 +84,7 @@ async function requestOf(
     model: options.model,
     rawFormat: options.inputFormat,
     watch: undefined,
-    capacity: capacityOf(options),
+    capacity: await chooseCapacity(options, placesOf(context.config, options), context),
     config: placesOf(context.config, options),
     json,
     quiet: options.quiet === true,

@@ -13,6 +13,7 @@ import { DEFAULT_SETTINGS, type HttpSettings } from '../http/settings.ts';
 import { keepUploadsSwept } from '../http/upload-sweeper.ts';
 import { CATALOGUE } from '../models/catalogue.ts';
 import { Housekeeping } from '../worker/housekeeping.ts';
+import { chooseCapacity } from './auto-slots.ts';
 import type { CliContext } from './context.ts';
 import { printLine } from './context.ts';
 import { Fleet, resultsFolder, uploadsFolder } from './fleet.ts';
@@ -23,7 +24,6 @@ import type { CapacityOptions, PlaceOptions } from './options.ts';
 import {
   addCapacityOptions,
   addPlaceOptions,
-  capacityOf,
   DEFAULT_MODEL,
   parseCount,
   placesOf,
@@ -173,7 +173,7 @@ async function startFleet(
   const detector = await pullModel(store, DETECTOR_MODEL, context, pull);
   return Fleet.start({
     config,
-    capacity: capacityOf(options),
+    capacity: await chooseCapacity(options, config, context),
     model,
     detector,
     maxUrlBytes: options.maxUpload,

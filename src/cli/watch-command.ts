@@ -7,13 +7,13 @@ import { WavepoolError } from '../core/errors.ts';
 import type { RawAudioFormat } from '../core/job.ts';
 import type { TranscriptFormat } from '../core/transcript-formats.ts';
 import { TRANSCRIPT_FORMATS } from '../core/transcript-formats.ts';
+import { chooseCapacity } from './auto-slots.ts';
 import type { CliContext } from './context.ts';
 import type { CapacityOptions, PlaceOptions } from './options.ts';
 import {
   addCapacityOptions,
   addInputFormatOption,
   addPlaceOptions,
-  capacityOf,
   DEFAULT_MODEL,
   parseDuration,
   parseFormats,
@@ -86,7 +86,7 @@ async function requestOf(
     model: options.model,
     rawFormat: options.inputFormat,
     watch: { stableMs: options.stable },
-    capacity: capacityOf(options),
+    capacity: await chooseCapacity(options, placesOf(context.config, options), context),
     config: placesOf(context.config, options),
     json: options.json === true,
     quiet: options.quiet === true,

@@ -4,6 +4,7 @@ import type { Command } from 'commander';
 import { createLogger } from '../core/logger.ts';
 import { describeAddress } from '../queue/connection.ts';
 import { Housekeeping } from '../worker/housekeeping.ts';
+import { chooseCapacity } from './auto-slots.ts';
 import type { CliContext } from './context.ts';
 import { printLine } from './context.ts';
 import { Fleet } from './fleet.ts';
@@ -11,13 +12,7 @@ import type { InterruptWatch } from './interrupts.ts';
 import { isInterruption, watchInterrupts } from './interrupts.ts';
 import { DETECTOR_MODEL, openModels, pullModel } from './model-access.ts';
 import type { CapacityOptions, PlaceOptions } from './options.ts';
-import {
-  addCapacityOptions,
-  addPlaceOptions,
-  capacityOf,
-  DEFAULT_MODEL,
-  placesOf,
-} from './options.ts';
+import { addCapacityOptions, addPlaceOptions, DEFAULT_MODEL, placesOf } from './options.ts';
 
 const DRAIN_MS = 600_000;
 
@@ -86,7 +81,7 @@ async function start(
   const { logLevel } = config;
   return Fleet.start({
     config,
-    capacity: capacityOf(options),
+    capacity: await chooseCapacity(options, config, context),
     model,
     detector,
     signal,

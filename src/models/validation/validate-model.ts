@@ -143,7 +143,7 @@ class ModelGate {
       refusal = { status: 'PENDING', reason: `not run, since ${slots} slots are ${verdict}` };
     }
     if (refusal === undefined) await this.#recall(most + 1);
-    return await this.#record(refusal, new Date().toISOString());
+    return this.#record(refusal, new Date().toISOString());
   }
 
   /** Stops early once something has failed: the count cannot pass any more. */
