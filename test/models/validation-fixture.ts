@@ -3,12 +3,7 @@ import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach } from 'vitest';
-import type {
-  EvidenceIdentity,
-  FrameworkEvidence,
-  ModelEvidence,
-} from '../../src/core/evidence.ts';
-import { PROCEDURE_VERSION } from '../../src/core/evidence.ts';
+import type { EvidenceIdentity, ModelEvidence } from '../../src/core/evidence.ts';
 import { EvidenceStore } from '../../src/models/evidence-store.ts';
 import { StartProcess } from '../../src/models/validation/start-process.ts';
 import {
@@ -18,6 +13,7 @@ import {
 import { type FakeModel, writeFakeModel } from '../engine/fake-model.ts';
 import { TEST_ADDON } from '../engine/test-addon.ts';
 import { type CompiledProgram, compileProgram } from '../support/compile.ts';
+import { frameworkOf } from './evidence-records.ts';
 
 export const MACHINE = { cpu: 'test', cores: 2, memoryBytes: 2 ** 30, os: 'test' };
 export const MODEL = 'fake-asr';
@@ -70,22 +66,6 @@ export function validate(
     reproduce: 'test',
     ...options,
   });
-}
-
-/** A framework record in which everything passed. */
-export function frameworkOf(build: string): FrameworkEvidence {
-  return {
-    schemaVersion: 1,
-    procedure: PROCEDURE_VERSION,
-    build,
-    machine: MACHINE,
-    reproduce: 'test',
-    startedAt: new Date(0).toISOString(),
-    endedAt: new Date(0).toISOString(),
-    entries: ['F1', 'F2', 'F3', 'F4', 'F5', 'F6'].map((id) => {
-      return { id, status: 'PASS', observed: ['test'] };
-    }),
-  };
 }
 
 /** What the record admits once the framework passes. */

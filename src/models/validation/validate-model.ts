@@ -160,7 +160,8 @@ class ModelGate {
       }
       ends.push(end);
       if (slots === 1 && ends.length === STARTS) this.#references = references(ends);
-      this.#options.onJudged?.(await this.#record(undefined, null));
+      const soFar = await this.#record(undefined, null);
+      this.#options.onJudged?.(soFar);
       if (end.kind === 'broken' || this.#judge(slots).verdict === 'FAIL') return;
     }
   }
