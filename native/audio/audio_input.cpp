@@ -6,13 +6,12 @@
 #include <string_view>
 #include <utility>
 
-#include "audio/channel_mixer.h"
 #include "audio/file_reader.h"
 #include "audio/flac_reader.h"
 #include "audio/frame_reader.h"
 #include "audio/mp3_reader.h"
 #include "audio/pipe_reader.h"
-#include "audio/resampler.h"
+#include "audio/sample_writer.h"
 #include "audio/wav_reader.h"
 #include "framework/error.h"
 
@@ -33,20 +32,18 @@ class DecodedInput final : public AudioInput {
   public:
     explicit DecodedInput(std::unique_ptr<FrameReader> reader)
         : reader_(std::move(reader)),
-          store_(std::make_shared<SampleStore>()),
-          mixer_(reader_->info().channels, reader_->info().sample_rate),
-          resampler_(reader_->info().sample_rate) {
+          writer_(reader_->info().sample_rate, reader_->info().channels) {
         const auto frames = static_cast<std::size_t>(reader_->info().sample_rate / kStepsPerSecond);
         frames_.resize(frames * static_cast<std::size_t>(reader_->info().channels));
     }
 
     [[nodiscard]] const SourceInfo& info() const noexcept override { return reader_->info(); }
     [[nodiscard]] const std::shared_ptr<SampleStore>& store() const noexcept override {
-        return store_;
+        return writer_.store();
     }
 
     bool decode_until(std::int64_t sample, const CancelToken& cancel) override {
-        while (!ended_ && store_->end() < sample) {
+        while (!ended_ && store()->end() < sample) {
             if (cancel.cancelled()) throw Error(ErrorCode::kCancelled, "decoding was cancelled");
             step(cancel);
         }
@@ -55,13 +52,7 @@ class DecodedInput final : public AudioInput {
 
     [[nodiscard]] std::vector<Warning> warnings() const override {
         std::vector<Warning> all = reader_->warnings();
-        if (const int silent = mixer_.silent_channels(); silent > 0)
-            all.push_back({"ONE_CHANNEL_SILENT",
-                           std::to_string(silent) + " of " + std::to_string(info().channels) +
-                               " channels are silent; the others are used at full level"});
-        if (mixer_.anti_phase())
-            all.push_back(
-                {"ANTI_PHASE", "channels are in anti-phase; they were turned round before mixing"});
+        for (Warning& warning : writer_.warnings()) all.push_back(std::move(warning));
         return all;
     }
 
@@ -69,26 +60,14 @@ class DecodedInput final : public AudioInput {
     void step(const CancelToken& cancel) {
         const auto channels = static_cast<std::size_t>(reader_->info().channels);
         const std::size_t count = reader_->read(frames_, cancel) * channels;
-        mono_.clear();
-        resampled_.clear();
-        mixer_.push(std::span(frames_).first(count), mono_);
-        const bool last = count < frames_.size();
-        if (last) mixer_.finish(mono_);
-        resampler_.push(mono_, resampled_);
-        if (last) resampler_.finish(resampled_);
-        // The filter overshoots at the edges of what is at full scale.
-        for (float& one : resampled_) one = std::clamp(one, -1.0F, 1.0F);
-        store_->append(resampled_);
-        ended_ = last;
+        writer_.write(std::span(frames_).first(count));
+        ended_ = count < frames_.size();
+        if (ended_) writer_.finish();
     }
 
     std::unique_ptr<FrameReader> reader_;
-    std::shared_ptr<SampleStore> store_;
-    ChannelMixer mixer_;
-    Resampler resampler_;
+    SampleWriter writer_;
     std::vector<float> frames_;
-    std::vector<float> mono_;
-    std::vector<float> resampled_;
     bool ended_ = false;
 };
 

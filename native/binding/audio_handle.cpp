@@ -60,6 +60,8 @@ Napi::FunctionReference AudioHandle::define(Napi::Env env) {
                     {
                         InstanceMethod<&AudioHandle::decode_until>("decodeUntil"),
                         InstanceMethod<&AudioHandle::cancel_decode>("cancelDecode"),
+                        InstanceMethod<&AudioHandle::append>("append"),
+                        InstanceMethod<&AudioHandle::end>("end"),
                         InstanceMethod<&AudioHandle::release>("release"),
                         InstanceMethod<&AudioHandle::close>("close"),
                         InstanceAccessor<&AudioHandle::info>("info"),
@@ -95,6 +97,7 @@ Napi::Value AudioHandle::decode_until(const Napi::CallbackInfo& info) {
         const Napi::Env env = info.Env();
         const std::int64_t sample = read_integer(info[0], "sample");
         open_store(*core());
+        if (core()->live) throw Error(ErrorCode::kInvalidRequest, "live audio is not decoded");
         if (core()->decoding) {
             throw Error(ErrorCode::kInvalidRequest, "the input is being decoded already");
         }
@@ -139,6 +142,7 @@ Napi::Value AudioHandle::close(const Napi::CallbackInfo& info) {
         }
         core()->own_thread.reset();
         core()->input.reset();
+        core()->live.reset();
         core()->store.reset();
         return info.Env().Undefined();
     });

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "audio/audio_input.h"
+#include "audio/sample_writer.h"
 #include "binding/environment.h"
 #include "binding/wrapped.h"
 #include "framework/worker_threads.h"
@@ -24,8 +25,9 @@ struct AudioCore final : NativeWork {
     // JS thread only.
     audio::SourceInfo info;
     std::vector<audio::Warning> warnings;
-    std::shared_ptr<SampleStore> store;  ///< null once closed
-    CancelToken token;                   ///< of the opening or decode in progress
+    std::shared_ptr<SampleStore> store;         ///< null once closed
+    CancelToken token;                          ///< of the opening or decode in progress
+    std::unique_ptr<audio::SampleWriter> live;  ///< null unless JavaScript appends the samples
     bool decoding = false;
     bool ended = false;
     std::unique_ptr<WorkerThreads> own_thread;  ///< null for files
@@ -42,12 +44,18 @@ class AudioHandle : public Wrapped<AudioHandle, AudioCore> {
     // openFile(path) and openPipe(readDescriptor, stallTimeoutMs) return promises of a handle.
     static Napi::Value open_file(const Napi::CallbackInfo& info);
     static Napi::Value open_pipe(const Napi::CallbackInfo& info);
+    // openLive(sampleRate, channels): a handle that append() fills.
+    static Napi::Value open_live(const Napi::CallbackInfo& info);
 
   private:
     // decodeUntil(sample): Promise<void>. One at a time.
     Napi::Value decode_until(const Napi::CallbackInfo& info);
     // cancelDecode(): the decode in progress, if any, ends with CANCELLED.
     Napi::Value cancel_decode(const Napi::CallbackInfo& info);
+    // append(samples): whole frames, in a Float32Array or an Int16Array. end(): no more will come.
+    // Both only for live audio.
+    Napi::Value append(const Napi::CallbackInfo& info);
+    Napi::Value end(const Napi::CallbackInfo& info);
     // release(sample): frees everything before it.
     Napi::Value release(const Napi::CallbackInfo& info);
     // close(): frees everything; refused while decoding.

@@ -26,21 +26,6 @@ Napi::Value typed_array(Napi::Env env, const std::vector<T>& values) {
     return array;
 }
 
-Napi::Value result_to_js(Napi::Env env, const TaskResult& result) {
-    Napi::Object object = Napi::Object::New(env);
-    object.Set("text", to_js(env, std::string_view(result.text)));
-    object.Set("tokens", typed_array<Napi::Int32Array>(env, result.tokens));
-    object.Set("truncated", Napi::Boolean::New(env, result.truncated));
-    object.Set("probabilities", typed_array<Napi::Float32Array>(env, result.probabilities));
-    return object;
-}
-
-int read_int(Napi::Value value, const char* what) {
-    return static_cast<int>(std::clamp<std::int64_t>(read_integer(value, what),
-                                                     std::numeric_limits<int>::min(),
-                                                     std::numeric_limits<int>::max()));
-}
-
 std::size_t read_count(Napi::Value value, const char* what) {
     const std::int64_t count = read_integer(value, what);
     if (count < 0) wanted(what, "a count");
@@ -66,6 +51,12 @@ std::int64_t read_integer(Napi::Value value, const char* what) {
         wanted(what, "an integer");
     }
     return static_cast<std::int64_t>(number);
+}
+
+int read_int(Napi::Value value, const char* what) {
+    return static_cast<int>(std::clamp<std::int64_t>(read_integer(value, what),
+                                                     std::numeric_limits<int>::min(),
+                                                     std::numeric_limits<int>::max()));
 }
 
 TaskOptions read_task_options(Napi::Value value) {
@@ -151,6 +142,15 @@ Napi::Value to_js(Napi::Env env, const BuildInfo& info) {
     return object;
 }
 
+Napi::Value to_js(Napi::Env env, const TaskResult& result) {
+    Napi::Object object = Napi::Object::New(env);
+    object.Set("text", to_js(env, std::string_view(result.text)));
+    object.Set("tokens", typed_array<Napi::Int32Array>(env, result.tokens));
+    object.Set("truncated", Napi::Boolean::New(env, result.truncated));
+    object.Set("probabilities", typed_array<Napi::Float32Array>(env, result.probabilities));
+    return object;
+}
+
 Napi::Value to_js(Napi::Env env, const TaskOutcome& outcome) {
     Napi::Object object = Napi::Object::New(env);
     const auto* error = std::get_if<Error>(&outcome);
@@ -158,7 +158,7 @@ Napi::Value to_js(Napi::Env env, const TaskOutcome& outcome) {
     if (error != nullptr) {
         object.Set("error", to_js_error(env, *error));
     } else {
-        object.Set("result", result_to_js(env, std::get<TaskResult>(outcome)));
+        object.Set("result", to_js(env, std::get<TaskResult>(outcome)));
     }
     return object;
 }

@@ -20,6 +20,8 @@ namespace wavepool::binding {
 [[nodiscard]] std::string read_string(Napi::Value value, const char* what);
 /// An integer that a JavaScript number holds exactly.
 [[nodiscard]] std::int64_t read_integer(Napi::Value value, const char* what);
+/// As read_integer, bounded to what an int holds.
+[[nodiscard]] int read_int(Napi::Value value, const char* what);
 [[nodiscard]] TaskOptions read_task_options(Napi::Value value);
 
 /// `slots` and what the model needs for its primary session.
@@ -34,6 +36,7 @@ struct PoolRequest {
 [[nodiscard]] Napi::Value to_js(Napi::Env env, const std::vector<audio::Warning>& warnings);
 [[nodiscard]] Napi::Value to_js(Napi::Env env, const ModelInfo& info);
 [[nodiscard]] Napi::Value to_js(Napi::Env env, const BuildInfo& info);
+[[nodiscard]] Napi::Value to_js(Napi::Env env, const TaskResult& result);
 /// `{ ok: true, result }` or `{ ok: false, error }`.
 [[nodiscard]] Napi::Value to_js(Napi::Env env, const TaskOutcome& outcome);
 

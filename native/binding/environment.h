@@ -56,6 +56,7 @@ class Environment {
     Napi::FunctionReference model_constructor;
     Napi::FunctionReference pool_constructor;
     Napi::FunctionReference state_constructor;
+    Napi::FunctionReference stream_constructor;
 
   private:
     struct Background;

@@ -9,6 +9,7 @@
 #include "binding/convert.h"
 #include "binding/promise_task.h"
 #include "binding/state_handle.h"
+#include "binding/stream_handle.h"
 #include "framework/batch_run.h"
 
 namespace wavepool::binding {
@@ -164,6 +165,7 @@ void PoolCore::join() noexcept {
 
 void PoolCore::destroy() noexcept {
     join();
+    for (const auto& slot : slots) slot->stream.reset();
     sessions.reset();
 }
 
@@ -172,6 +174,7 @@ Napi::FunctionReference PoolHandle::define(Napi::Env env) {
         DefineClass(env, "PoolHandle",
                     {
                         InstanceMethod<&PoolHandle::run>("run"),
+                        InstanceMethod<&PoolHandle::start_stream>("startStream"),
                         InstanceMethod<&PoolHandle::close>("close"),
                         InstanceAccessor<&PoolHandle::size>("size"),
                         InstanceAccessor<&PoolHandle::capacity>("capacity"),
@@ -180,24 +183,35 @@ Napi::FunctionReference PoolHandle::define(Napi::Env env) {
                     }));
 }
 
+std::size_t PoolHandle::read_slot(Napi::Value value) const {
+    if (core()->closed) throw Error(ErrorCode::kInvalidRequest, "the pool is closed");
+    const std::int64_t slot = read_integer(value, "slot");
+    if (slot < 0 || slot >= static_cast<std::int64_t>(core()->slots.size())) {
+        throw Error(ErrorCode::kInvalidRequest, "no slot " + std::to_string(slot));
+    }
+    return static_cast<std::size_t>(slot);
+}
+
 Napi::Value PoolHandle::run(const Napi::CallbackInfo& info) {
     return guarded(info.Env(), [&] {
-        if (core()->closed) throw Error(ErrorCode::kInvalidRequest, "the pool is closed");
-        const std::int64_t slot = read_integer(info[0], "slot");
-        if (slot < 0 || slot >= static_cast<std::int64_t>(core()->slots.size())) {
-            throw Error(ErrorCode::kInvalidRequest, "no slot " + std::to_string(slot));
-        }
+        const std::size_t slot = read_slot(info[0]);
         if (!info[2].IsFunction()) {
             throw Error(ErrorCode::kInvalidRequest, "onOutcome must be a function");
         }
-        const auto index = static_cast<std::size_t>(slot);
         // Only this thread starts work, so free now is free below.
-        if (core()->slots[index]->executor->busy()) {
+        if (core()->slots[slot]->streaming || core()->slots[slot]->executor->busy()) {
             throw Error(ErrorCode::kSlotBusy, "slot " + std::to_string(slot));
         }
         const auto batch = read_batch(info[1]);
         claim_states(*batch);
-        return start(info.Env(), core(), index, batch, info[2].As<Napi::Function>());
+        return start(info.Env(), core(), slot, batch, info[2].As<Napi::Function>());
+    });
+}
+
+Napi::Value PoolHandle::start_stream(const Napi::CallbackInfo& info) {
+    return guarded(info.Env(), [&] {
+        const std::size_t slot = read_slot(info[0]);
+        return StreamHandle::start(info.Env(), core(), slot, read_task_options(info[1]));
     });
 }
 

@@ -12,6 +12,7 @@
 #include "binding/wrapped.h"
 #include "framework/executor.h"
 #include "framework/session_pool.h"
+#include "framework/stream_run.h"
 
 namespace wavepool::binding {
 
@@ -28,6 +29,8 @@ struct PoolCore final : NativeWork {
     struct Slot {
         std::atomic<std::size_t> session_bytes = 0;
         std::vector<CancelToken> running;  ///< JS thread only
+        bool streaming = false;            ///< JS thread only: the slot belongs to a stream
+        std::optional<StreamRun> stream;   ///< executor's thread only
         std::unique_ptr<SlotExecutor> executor = std::make_unique<SlotExecutor>();
     };
 
@@ -49,9 +52,14 @@ class PoolHandle : public Wrapped<PoolHandle, PoolCore> {
     using Wrapped::Wrapped;
 
   private:
+    /// The slot that a call names, in a pool that is open. Throws Error{kInvalidRequest}.
+    [[nodiscard]] std::size_t read_slot(Napi::Value value) const;
+
     // run(slot, items, onOutcome): { done: Promise<void>, cancel(index) }. onOutcome(index,
     // outcome) is called once per item before `done` resolves; it must not throw.
     Napi::Value run(const Napi::CallbackInfo& info);
+    // startStream(slot, options): Promise<StreamHandle>. The slot is the stream's until that ends.
+    Napi::Value start_stream(const Napi::CallbackInfo& info);
     // close(): Promise<void>, once.
     Napi::Value close(const Napi::CallbackInfo& info);
 

@@ -16,4 +16,11 @@ namespace wavepool::binding {
 void set_fault(std::string_view name, bool armed);
 void clear_faults();
 
+/// What of the test families exists in this process.
+struct LiveObjects {
+    int weights = 0;
+    int sessions = 0;
+};
+[[nodiscard]] LiveObjects live_objects();
+
 }  // namespace wavepool::binding

@@ -120,15 +120,28 @@ class IBatchedOfflineVoiceTaskSession {
     }
 };
 
-/// For live callers: the session is leased from start_stream to finish_stream or reset.
+/// For live callers: the session is leased from start_stream to finish_stream or reset, by one
+/// stream. Its results are parts: one after the other they are what the task says of the whole
+/// input, bit for bit and however the input is cut into chunks. They come as soon as they are
+/// final, so nothing in a session grows with the stream unless the task cannot say anything before
+/// its end.
+///
+/// What any call throws ends the stream as reset() does. StreamRun (stream_run.h) keeps the order
+/// of the calls for callers that cannot be trusted with it.
 class IStreamingVoiceTaskSession {
   public:
     virtual ~IStreamingVoiceTaskSession() = default;
 
+    /// Takes the options and the cancel token of the request; its audio and its state are ignored.
+    /// Throws Error{kInvalidRequest} for options that it does not know, and while a stream is open,
+    /// which then goes on.
     virtual void start_stream(const TaskRequest& request) = 0;
     /// Samples are 16 kHz mono f32. Returns what became final with this chunk, if anything.
+    /// Throws Error{kInvalidRequest} unless a stream is open, kInputUndecodable, kCancelled.
     [[nodiscard]] virtual std::optional<TaskResult> process_audio_chunk(
         std::span<const float> samples) = 0;
+    /// Ends the stream and returns the rest, which may be empty. Throws as process_audio_chunk
+    /// does.
     [[nodiscard]] virtual TaskResult finish_stream() = 0;
     /// Abandons the stream; the next start_stream finds a fresh session. Idempotent.
     virtual void reset() noexcept = 0;

@@ -8,6 +8,7 @@
 
 #include "framework/gguf_file.h"
 #include "framework/session_pool.h"
+#include "framework/stream_run.h"
 #include "models/families.h"
 #include "tests/error_code.h"
 #include "tests/fake_family.h"
@@ -72,6 +73,38 @@ class AdapterContract : public ::testing::TestWithParam<std::string> {
     std::size_t capacity() const {
         const auto* factory = dynamic_cast<IParallelVoiceTaskSessionFactory*>(session_.get());
         return factory == nullptr ? 1 : factory->parallel_session_capacity();
+    }
+
+    /// Null for a family that does not stream.
+    std::unique_ptr<IVoiceTaskSession> streaming() const {
+        try {
+            return model_->create_session({.mode = RunMode::kStreaming});
+        } catch (const Error& error) {
+            EXPECT_EQ(error.code(), ErrorCode::kInvalidRequest) << error.what();
+            return nullptr;
+        }
+    }
+    std::vector<float> samples(std::int64_t start, std::int64_t count) const {
+        return AudioSegment{store_, start, count}.copy();
+    }
+    static void add(TaskResult& sum, const TaskResult& part) {
+        sum.text += part.text;
+        sum.tokens.insert(sum.tokens.end(), part.tokens.begin(), part.tokens.end());
+        sum.probabilities.insert(sum.probabilities.end(), part.probabilities.begin(),
+                                 part.probabilities.end());
+    }
+    /// The parts of a stream over these samples, put together.
+    static TaskResult streamed(IVoiceTaskSession& session, std::span<const float> samples,
+                               std::size_t chunk) {
+        StreamRun stream(session, {});
+        TaskResult sum;
+        while (!samples.empty()) {
+            const auto next = samples.first(std::min(chunk, samples.size()));
+            if (const auto part = stream.push(next)) add(sum, *part);
+            samples = samples.subspan(next.size());
+        }
+        add(sum, stream.finish());
+        return sum;
     }
 
     testing::TemporaryFolder folder_;
@@ -202,6 +235,115 @@ TEST_P(AdapterContract, AStateCarriesFromOneRequestToTheNext) {
     parts.probabilities.insert(parts.probabilities.end(), rest.probabilities.begin(),
                                rest.probabilities.end());
     expect_equal(parts, whole);
+}
+
+TEST_P(AdapterContract, AStreamGivesWhatTheWholeInputGivesWhateverItsChunks) {
+    const auto session = streaming();
+    if (!session) GTEST_SKIP() << GetParam() << " does not stream";
+    EXPECT_EQ(session->run_mode(), RunMode::kStreaming);
+    EXPECT_EQ(session->family(), GetParam());
+    EXPECT_EQ(session->task_kind(), model_->info().task);
+    const TaskResult whole = alone(*session_, request(0, 2 * kSegmentSamples));
+    const std::vector<float> input = samples(0, 2 * kSegmentSamples);
+    for (const std::size_t chunk : {1, 160, 511, 512, 513, 1600, 20000, 1 << 20}) {
+        SCOPED_TRACE(chunk);
+        expect_equal(streamed(*session, input, chunk), whole);
+    }
+}
+
+TEST_P(AdapterContract, AStreamMayEndWithAnyNumberOfSamplesAlsoWithNone) {
+    const auto session = streaming();
+    if (!session) GTEST_SKIP() << GetParam() << " does not stream";
+    expect_equal(streamed(*session, {}, 1), TaskResult{});
+    const std::vector<float> input = samples(0, kSegmentSamples + 77);
+    expect_equal(streamed(*session, input, 300), streamed(*session, input, 4096));
+}
+
+// P7
+TEST_P(AdapterContract, AStreamAfterAnAbandonedOneStartsFromNothing) {
+    const auto session = streaming();
+    if (!session) GTEST_SKIP() << GetParam() << " does not stream";
+    const std::vector<float> input = samples(0, kSegmentSamples);
+    const TaskResult fresh = streamed(*session, input, 1000);
+    {
+        StreamRun abandoned(*session, {});
+        (void)abandoned.push(samples(kSegmentSamples, 5000));
+        abandoned.reset();
+        EXPECT_EQ(code_thrown_by([&] { (void)abandoned.push(input); }), "INVALID_REQUEST");
+        expect_equal(streamed(*session, input, 1000), fresh);
+    }
+    {
+        StreamRun dropped(*session, {});
+        (void)dropped.push(samples(kSegmentSamples, 5000));
+    }
+    expect_equal(streamed(*session, input, 1000), fresh);
+}
+
+TEST_P(AdapterContract, ACancelledStreamEndsAndTheSessionServesTheNext) {
+    const auto session = streaming();
+    if (!session) GTEST_SKIP() << GetParam() << " does not stream";
+    const std::vector<float> input = samples(0, kSegmentSamples);
+    const TaskResult fresh = streamed(*session, input, 1000);
+    TaskRequest cancelled;
+    cancelled.cancel = CancelToken::create();
+    StreamRun stream(*session, cancelled);
+    (void)stream.push(samples(kSegmentSamples, 5000));
+    cancelled.cancel.cancel();
+    EXPECT_EQ(code_thrown_by([&] { (void)stream.push(input); }), "CANCELLED");
+    EXPECT_EQ(code_thrown_by([&] { (void)stream.finish(); }), "INVALID_REQUEST");
+    expect_equal(streamed(*session, input, 1000), fresh);
+}
+
+// C1, for what applies to audio that comes in
+TEST_P(AdapterContract, AStreamingSessionRefusesCallsOutOfTheirOrder) {
+    const auto session = streaming();
+    if (!session) GTEST_SKIP() << GetParam() << " does not stream";
+    auto& stream = dynamic_cast<IStreamingVoiceTaskSession&>(*session);
+    const std::vector<float> input = samples(0, kSegmentSamples);
+    const auto push = [&] { (void)stream.process_audio_chunk(input); };
+    const auto finish = [&] { (void)stream.finish_stream(); };
+    EXPECT_EQ(code_thrown_by(push), "INVALID_REQUEST");
+    EXPECT_EQ(code_thrown_by(finish), "INVALID_REQUEST");
+    TaskRequest with_option;
+    with_option.options["no such option"] = true;
+    if (!GetParam().starts_with("fake")) {
+        EXPECT_EQ(code_thrown_by([&] { stream.start_stream(with_option); }), "INVALID_REQUEST");
+    }
+    stream.start_stream({});
+    EXPECT_EQ(code_thrown_by([&] { stream.start_stream({}); }), "INVALID_REQUEST");
+    push();
+    finish();
+    EXPECT_EQ(code_thrown_by(finish), "INVALID_REQUEST");
+    stream.reset();
+    stream.reset();
+    expect_equal(streamed(*session, input, 1000), streamed(*session, input, 1 << 20));
+}
+
+TEST_P(AdapterContract, AnOfflineSessionCannotStartAStream) {
+    EXPECT_EQ(code_thrown_by([&] { const StreamRun stream(*session_, {}); }), "INVALID_REQUEST");
+}
+
+// P6
+TEST_P(AdapterContract, StreamsThatRunAtOnceGiveWhatEachGivesAlone) {
+    auto primary = streaming();
+    if (!primary) GTEST_SKIP() << GetParam() << " does not stream";
+    VoiceTaskSessionPool pool(std::move(primary), std::min(capacity(), std::size_t{4}));
+    std::vector<TaskResult> found(pool.size());
+    {
+        std::vector<std::jthread> threads;
+        for (std::size_t slot = 0; slot < pool.size(); ++slot) {
+            threads.emplace_back([&, slot] {
+                const auto start = static_cast<std::int64_t>(slot) * 1000;
+                found[slot] =
+                    streamed(pool.at(slot), samples(start, kSegmentSamples), 700 + slot * 100);
+            });
+        }
+    }
+    const auto fresh = streaming();
+    for (std::size_t slot = 0; slot < pool.size(); ++slot) {
+        const auto start = static_cast<std::int64_t>(slot) * 1000;
+        expect_equal(found[slot], streamed(*fresh, samples(start, kSegmentSamples), 512));
+    }
 }
 
 }  // namespace

@@ -10,4 +10,9 @@ void set_fault(std::string_view name, bool armed) { fake::set_fault(name, armed)
 
 void clear_faults() { fake::clear_faults(); }
 
+LiveObjects live_objects() {
+    const auto [weights, sessions] = fake::live_objects();
+    return {weights, sessions};
+}
+
 }  // namespace wavepool::binding

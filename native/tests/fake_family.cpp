@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -10,6 +11,7 @@
 #include <utility>
 
 #include "framework/gguf_file.h"
+#include "tests/fake_stream.h"
 #include "tests/faults.h"
 #include "tests/planted_defects.h"
 
@@ -19,7 +21,26 @@ namespace {
 constexpr std::int64_t kWindowSamples = 512;
 constexpr std::int64_t kTokenSamples = 1600;
 
+constexpr int kMostThreadsInParallel = 8;
+
+std::atomic<int> live_weights = 0;
+std::atomic<int> live_sessions = 0;
+std::atomic<int> sessions_made = 0;
+
+/// Counts its owner for as long as that lives.
+class Counted {
+  public:
+    explicit Counted(std::atomic<int>& count) : count_(count) { ++count_; }
+    ~Counted() { --count_; }
+    Counted(const Counted&) = delete;
+    Counted& operator=(const Counted&) = delete;
+
+  private:
+    std::atomic<int>& count_;
+};
+
 struct Weights {
+    Counted live{live_weights};
     ModelInfo info;
     std::size_t capacity = 1;
     std::vector<float> weight;
@@ -61,6 +82,13 @@ double rank(const TaskRequest& request) {
     return value == nullptr ? 0 : *value;
 }
 
+bool wants_calls(const TaskRequest& request) {
+    const auto option = request.options.find("calls");
+    const auto* value =
+        option == request.options.end() ? nullptr : std::get_if<bool>(&option->second);
+    return value != nullptr && *value;
+}
+
 void require_running(const TaskRequest& request) {
     if (request.cancel.cancelled()) throw Error(ErrorCode::kCancelled, "the fake was cancelled");
 }
@@ -69,7 +97,7 @@ void apply_run_faults(const TaskRequest& request) {
     if (has_fault(request, "abort")) std::abort();
     if (has_fault(request, "run")) throw Error(ErrorCode::kInternal, "fault: run");
     if (has_fault(request, "hang")) hang_until(request.cancel);
-    if (has_fault(request, "gate")) wait_at_gate(request.cancel);
+    if (has_fault(request, "gate")) wait_at_gate("gate", request.cancel);
     require_running(request);
 }
 
@@ -78,20 +106,29 @@ class Session : public IVoiceTaskSession, public IParallelVoiceTaskSessionFactor
   public:
     Session(std::shared_ptr<const Weights> weights, SessionOptions options)
         : weights_(std::move(weights)), options_(options) {}
+    ~Session() override { wait_at_gate("destroy-gate"); }
 
     [[nodiscard]] std::string_view family() const noexcept override {
-        return weights_->info.family;
+        return disguise_ == "clone-family" ? "another" : std::string_view(weights_->info.family);
     }
-    [[nodiscard]] TaskKind task_kind() const noexcept override { return weights_->info.task; }
-    [[nodiscard]] RunMode run_mode() const noexcept override { return options_.mode; }
+    [[nodiscard]] TaskKind task_kind() const noexcept override {
+        const TaskKind kind = weights_->info.task;
+        if (disguise_ != "clone-task") return kind;
+        return kind == TaskKind::kAsr ? TaskKind::kVad : TaskKind::kAsr;
+    }
+    [[nodiscard]] RunMode run_mode() const noexcept override {
+        if (disguise_ != "clone-mode") return options_.mode;
+        return options_.mode == RunMode::kOffline ? RunMode::kStreaming : RunMode::kOffline;
+    }
     [[nodiscard]] std::size_t private_bytes() const noexcept override { return scratch_bytes_; }
     [[nodiscard]] std::size_t parallel_session_capacity() const noexcept override {
-        return weights_->capacity;
+        return options_.threads > kMostThreadsInParallel ? 1 : weights_->capacity;
     }
 
     void prepare(const TaskRequest& request) override {
         if (has_fault(request, "prepare"))
             throw Error(ErrorCode::kInvalidRequest, "fault: prepare");
+        if (has_fault(request, "prepare-gate")) wait_at_gate("prepare-gate", request.cancel);
         const AudioSegment& audio = request.audio;
         if (!audio.store) throw Error(ErrorCode::kInvalidRequest, "the request has no audio");
         if (audio.count == 0) throw Error(ErrorCode::kInputEmpty, "the segment is empty");
@@ -120,6 +157,10 @@ class Session : public IVoiceTaskSession, public IParallelVoiceTaskSessionFactor
             task_kind() == TaskKind::kAsr ? transcribe(request.audio.copy()) : detect(request);
         const bool first = std::exchange(first_run_, false);
         if (first && fault_armed("first-run")) result.text += " first";
+        ++calls_;
+        if (wants_calls(request)) {
+            result.text += " #" + std::to_string(number_) + "." + std::to_string(calls_);
+        }
         const std::string own = result.text;
         if (fault_armed("leak")) result.text += previous_text_;
         previous_text_ = own;
@@ -131,8 +172,18 @@ class Session : public IVoiceTaskSession, public IParallelVoiceTaskSessionFactor
 
     template <typename Concrete>
     [[nodiscard]] std::unique_ptr<IVoiceTaskSession> clone() const {
+        wait_at_gate("clone-gate");
         if (fault_armed("clone")) throw Error(ErrorCode::kModelLoadFailed, "fault: clone");
-        return std::make_unique<Concrete>(weights_, options_);
+        auto made = std::make_unique<Concrete>(weights_, options_);
+        if (++clones_ != 2) return made;
+        if (fault_armed("second-clone")) {
+            throw Error(ErrorCode::kModelLoadFailed, "fault: second clone");
+        }
+        if (fault_armed("null-clone")) return nullptr;
+        for (const std::string_view other : {"clone-family", "clone-task", "clone-mode"}) {
+            if (fault_armed(other)) made->disguise_ = other;
+        }
+        return made;
     }
 
   private:
@@ -165,6 +216,11 @@ class Session : public IVoiceTaskSession, public IParallelVoiceTaskSessionFactor
     const std::shared_ptr<const Weights> weights_;
     const SessionOptions options_;
     const std::size_t scratch_bytes_ = 4096;
+    const Counted live_{live_sessions};
+    const int number_ = ++sessions_made;
+    int calls_ = 0;
+    mutable int clones_ = 0;
+    std::string_view disguise_;  ///< the fault that made it another than its primary
     bool first_run_ = true;
     std::string previous_text_;
     PlantedDefects defects_;
@@ -216,35 +272,6 @@ class BatchedSession final : public OfflineSession, public IBatchedOfflineVoiceT
     }
 };
 
-/// Counts what it is given; the final result is the text of the whole stream.
-class StreamingSession final : public Session, public IStreamingVoiceTaskSession {
-  public:
-    using Session::Session;
-
-    void start_stream(const TaskRequest&) override { reset(); }
-    [[nodiscard]] std::optional<TaskResult> process_audio_chunk(
-        std::span<const float> samples) override {
-        if (fault_armed("run")) throw Error(ErrorCode::kInternal, "fault: run");
-        ++chunks_;
-        heard_ += samples.size();
-        return std::nullopt;
-    }
-    [[nodiscard]] TaskResult finish_stream() override {
-        TaskResult result;
-        result.text = "fake " + std::to_string(chunks_) + " " + std::to_string(heard_);
-        reset();
-        return result;
-    }
-    void reset() noexcept override { chunks_ = heard_ = 0; }
-    [[nodiscard]] std::unique_ptr<IVoiceTaskSession> create_parallel_session() const override {
-        return clone<StreamingSession>();
-    }
-
-  private:
-    std::size_t chunks_ = 0;
-    std::size_t heard_ = 0;
-};
-
 class Model final : public ILoadedModel {
   public:
     explicit Model(std::shared_ptr<const Weights> weights) : weights_(std::move(weights)) {}
@@ -255,8 +282,11 @@ class Model final : public ILoadedModel {
         if (options.threads < 1 || options.threads > 64 || options.max_batch < 1) {
             throw Error(ErrorCode::kInvalidRequest, "a session has 1 to 64 threads and a batch");
         }
+        if (fault_armed("null-primary")) return nullptr;
         if (options.mode == RunMode::kStreaming) {
-            return std::make_unique<StreamingSession>(weights_, options);
+            return create_stream_session(
+                std::make_unique<OfflineSession>(weights_, options),
+                [weights = weights_] { return Model(weights).create_state(); });
         }
         if (weights_->info.native_batch) return std::make_unique<BatchedSession>(weights_, options);
         return std::make_unique<OfflineSession>(weights_, options);
@@ -271,6 +301,7 @@ class Model final : public ILoadedModel {
 
 template <TaskKind kTask>
 std::shared_ptr<const ILoadedModel> load(const std::filesystem::path& path) {
+    wait_at_gate("load-gate");
     if (fault_armed("load")) throw Error(ErrorCode::kModelLoadFailed, "fault: load");
     const GgufFile file(path);
     auto weights = std::make_shared<Weights>();
@@ -299,5 +330,7 @@ std::span<const Family> families() {
     };
     return kFamilies;
 }
+
+LiveObjects live_objects() { return {live_weights, live_sessions}; }
 
 }  // namespace wavepool::fake

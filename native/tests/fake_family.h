@@ -13,15 +13,26 @@ namespace wavepool::fake {
 ///
 /// "fake" (asr): the text is "fake CHECKSUM COUNT" over the samples of the segment; tokens are one
 /// id per 1600 samples. "fake-vad" (vad): one probability per 512 samples from their loudness,
-/// smoothed with the probability before it, which the state carries.
+/// smoothed with the probability before it, which the state carries. Both also stream
+/// (fake_stream.h).
 ///
 /// The GGUF file has these metadata keys: general.architecture, general.name; fake.capacity
 /// (integer: sessions supported), fake.native_batch (integer: 1 or 0), fake.max_segment_seconds
-/// (float, 0 = unbounded); and one f32 tensor fake.weight of shape [4].
+/// (float, 0 = unbounded); and one f32 tensor fake.weight of shape [4]. Sessions of more than eight
+/// threads support no parallel use, whatever fake.capacity says.
 ///
 /// Options of one request:
 ///   fault  string: "prepare", "run", "hang", "gate" or "abort", for this item alone
+///   calls  true: the text ends in " #SESSION.CALL", numbers of the session in this process and of
+///          its calls so far
 ///   rank   number: the items of a batch end in ascending rank, then index
 [[nodiscard]] std::span<const Family> families();
+
+/// What of the fakes exists in this process, a session until its end is over.
+struct LiveObjects {
+    int weights = 0;
+    int sessions = 0;
+};
+[[nodiscard]] LiveObjects live_objects();
 
 }  // namespace wavepool::fake

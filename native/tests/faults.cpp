@@ -16,8 +16,11 @@ namespace {
 
 using std::chrono_literals::operator""ms;
 
-constexpr std::array<std::string_view, 10> kNames{
-    "load", "clone", "prepare", "run", "abort", "hang", "gate", "leak", "first-run", "lose-item"};
+constexpr auto kNames = std::to_array<std::string_view>(
+    {"load",       "clone",      "second-clone", "null-clone",   "clone-family",
+     "clone-task", "clone-mode", "null-primary", "prepare",      "run",
+     "abort",      "hang",       "gate",         "leak",         "first-run",
+     "lose-item",  "load-gate",  "clone-gate",   "prepare-gate", "destroy-gate"});
 
 struct Table {
     std::mutex mutex;
@@ -63,8 +66,12 @@ void hang_until(const CancelToken& cancel) {
     poll_until([&] { return cancel.cancelled(); });
 }
 
-void wait_at_gate(const CancelToken& cancel) {
-    poll_until([&] { return cancel.cancelled() || !fault_armed("gate"); });
+void wait_at_gate(std::string_view gate, const CancelToken& cancel) {
+    poll_until([&] { return cancel.cancelled() || !fault_armed(gate); });
+}
+
+void wait_at_gate(std::string_view gate) {
+    poll_until([&] { return !fault_armed(gate); });
 }
 
 }  // namespace wavepool::fake

@@ -330,9 +330,9 @@ TEST(SileroVad, FailsABatchThatIsTooLargeAsAWhole) {
 
 TEST(SileroVad, RefusesSessionsThatItCannotRun) {
     for (const SessionOptions& options :
-         {SessionOptions{.mode = RunMode::kStreaming}, SessionOptions{.threads = 0},
-          SessionOptions{.threads = 65}, SessionOptions{.max_batch = 0},
-          SessionOptions{.max_batch = 257}}) {
+         {SessionOptions{.threads = 0}, SessionOptions{.threads = 65},
+          SessionOptions{.max_batch = 0}, SessionOptions{.max_batch = 257},
+          SessionOptions{.mode = RunMode::kStreaming, .threads = 0}}) {
         EXPECT_EQ(code_of([&] { (void)model()->create_session(options); }),
                   ErrorCode::kInvalidRequest);
     }

@@ -5,7 +5,7 @@ import { ModelId } from './job.ts';
 const Count = z.int().nonnegative();
 const Amount = z.number().nonnegative();
 
-/** `reconfiguring` is reserved for replacing a model's configuration in place. */
+/** Only a manager that holds the whole model, or a request's load, changes it. `failed` loads again when asked. */
 export const ModelState = z.enum([
   'unloaded',
   'loading',
@@ -48,6 +48,10 @@ export const ModelStatus = z.strictObject({
   mode: z.enum(['offline', 'streaming']),
   /** Logical residency: false from the start of an unload, though memory is freed at its end. */
   loaded: z.boolean(),
+  /** Pools and abandoned loads of this model that are still to be freed: physical memory, beside `loaded`. */
+  leaving: Count,
+  /** Since the last load or run; null while `loaded` is false. */
+  idleMs: Amount.nullable(),
   /** Configured count. */
   slots: z.int().min(1),
   /** Occupied request slots; an exclusive holder does not count. */

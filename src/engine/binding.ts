@@ -10,6 +10,7 @@ import type {
   AudioWarning,
   BuildInfo,
   ModelInfo,
+  PcmSamples,
   PoolOptions,
   SourceInfo,
   TaskOptions,
@@ -31,6 +32,9 @@ export interface AudioHandle {
   decodeUntil(sample: number): Promise<void>;
   /** The decode in progress, if any, ends with CANCELLED. */
   cancelDecode(): void;
+  /** Only for live audio, as is `end`. */
+  append(samples: PcmSamples): void;
+  end(): void;
   release(sample: number): void;
   /** Throws while decoding. Once closed, only the state of the handle may be read. */
   close(): void;
@@ -59,6 +63,14 @@ export interface RunHandle {
   cancel(index: number): void;
 }
 
+export interface StreamHandle {
+  /** One call at a time. */
+  push(samples: Float32Array): Promise<TaskResult | undefined>;
+  push(audio: AudioHandle, startSample: number, endSample: number): Promise<TaskResult | undefined>;
+  finish(): Promise<TaskResult>;
+  reset(): Promise<void>;
+}
+
 export interface PoolHandle {
   readonly size: number;
   readonly capacity: number;
@@ -70,6 +82,7 @@ export interface PoolHandle {
     items: readonly NativeItem[],
     onOutcome: (index: number, outcome: NativeOutcome) => void,
   ): RunHandle;
+  startStream(slot: number, options: TaskOptions): Promise<StreamHandle>;
   /** Once. */
   close(): Promise<void>;
 }
@@ -84,6 +97,7 @@ export interface ModelHandle {
 export interface Binding {
   readonly build: BuildInfo;
   openFile(path: string): Promise<AudioHandle>;
+  openLive(sampleRate: number, channels: number): AudioHandle;
   /** Takes ownership of the descriptor. */
   openPipe(readDescriptor: number, stallTimeoutMs: number): Promise<AudioHandle>;
   createPipe(): { readDescriptor: number; writeDescriptor: number };
@@ -95,6 +109,8 @@ export interface TestBinding extends Binding {
   /** The names are in native/tests/faults.h. */
   setFault(name: string, armed: boolean): void;
   clearFaults(): void;
+  /** What of the test families exists in this process, a session until its end is over. */
+  liveObjects(): { readonly weights: number; readonly sessions: number };
 }
 
 /** What x86-64-v3 means, in the words of /proc/cpuinfo. */

@@ -2,25 +2,27 @@
  * The engine over the native addon. The addon is loaded by the first call that needs it, so that importing this file
  * costs nothing.
  */
-import { isErrorCode, toWavepoolError, WavepoolError } from '../core/errors.ts';
-import type {
-  Audio,
-  AudioSource,
-  AudioWarning,
-  BuildInfo,
-  Engine,
-  LoadedModel,
-  ModelInfo,
-  NativeRun,
-  PoolOptions,
-  SessionPool,
-  SourceInfo,
-  TaskItem,
-  TaskOutcome,
-  TaskState,
+import { WavepoolError } from '../core/errors.ts';
+import {
+  type Audio,
+  type AudioSource,
+  type BuildInfo,
+  type Engine,
+  type LiveAudio,
+  type LoadedModel,
+  type ModelInfo,
+  type NativeRun,
+  type PcmFormat,
+  type PoolOptions,
+  SAMPLE_RATE,
+  type SessionPool,
+  type TaskItem,
+  type TaskOptions,
+  type TaskOutcome,
+  type TaskState,
+  type TaskStream,
 } from '../runtime/engine.ts';
 import {
-  type AudioHandle,
   addonPath,
   type Binding,
   loadBinding,
@@ -30,106 +32,9 @@ import {
   type PoolHandle,
   type StateHandle,
 } from './binding.ts';
-
-/** A native error under its own code. */
-function fromNative(thrown: unknown): WavepoolError {
-  if (!(thrown instanceof WavepoolError) && thrown instanceof Error && 'code' in thrown) {
-    const { code } = thrown;
-    if (isErrorCode(code)) return new WavepoolError(code, thrown.message, { cause: thrown });
-  }
-  return toWavepoolError(thrown);
-}
-
-async function native<T>(work: () => Promise<T>): Promise<T> {
-  try {
-    return await work();
-  } catch (error) {
-    throw fromNative(error);
-  }
-}
-
-function nativeSync<T>(work: () => T): T {
-  try {
-    return work();
-  } catch (error) {
-    throw fromNative(error);
-  }
-}
-
-class NativeAudio implements Audio {
-  readonly info: SourceInfo;
-  readonly #handle: AudioHandle;
-  #decoding: Promise<void> | undefined;
-  #endSample = 0;
-  #closing: Promise<void> | undefined;
-
-  constructor(handle: AudioHandle) {
-    this.#handle = handle;
-    this.info = handle.info;
-  }
-
-  /** The addon's object, for an item of a batch. */
-  static handleOf(audio: Audio): AudioHandle {
-    if (audio instanceof NativeAudio) return audio.#handle;
-    throw new WavepoolError('INVALID_REQUEST', 'this audio belongs to another engine');
-  }
-
-  get endSample(): number {
-    if (this.#closing === undefined) this.#endSample = this.#handle.endSample;
-    return this.#endSample;
-  }
-
-  get ended(): boolean {
-    return this.#handle.ended;
-  }
-
-  get warnings(): readonly AudioWarning[] {
-    return this.#handle.warnings;
-  }
-
-  get residentBytes(): number {
-    return this.#handle.residentBytes;
-  }
-
-  async decodeUntil(sample: number, signal?: AbortSignal): Promise<void> {
-    if (this.#closing !== undefined || signal?.aborted) {
-      throw new WavepoolError('CANCELLED', 'before decoding');
-    }
-    if (this.#decoding !== undefined) {
-      throw new WavepoolError('INVALID_REQUEST', 'this input is being decoded already');
-    }
-    if (this.ended || this.endSample >= sample) return;
-    const cancel = (): void => this.#handle.cancelDecode();
-    const decoding = native(() => this.#handle.decodeUntil(sample));
-    // close() waits for the end and does not care what it was.
-    this.#decoding = decoding.catch(() => undefined);
-    signal?.addEventListener('abort', cancel, { once: true });
-    try {
-      await decoding;
-    } finally {
-      signal?.removeEventListener('abort', cancel);
-      this.#decoding = undefined;
-    }
-  }
-
-  release(sample: number): void {
-    if (this.#closing === undefined) nativeSync(() => this.#handle.release(sample));
-  }
-
-  close(): Promise<void> {
-    if (this.#closing === undefined) {
-      this.#endSample = this.#handle.endSample;
-      this.#handle.cancelDecode();
-      this.#closing = this.#finish(this.#decoding);
-    }
-    return this.#closing;
-  }
-
-  async #finish(decoding: Promise<void> | undefined): Promise<void> {
-    await decoding;
-    nativeSync(() => this.#handle.close());
-  }
-}
+import { NativeAudio, NativeLiveAudio } from './native-audio.ts';
+import { fromNative, native, nativeSync } from './native-errors.ts';
+import { NativeTaskStream } from './native-stream.ts';
 
 class NativeTaskState implements TaskState {
   readonly kind = 'task-state';
@@ -213,6 +118,10 @@ class NativePool implements SessionPool {
     return { done, cancel: (index) => nativeSync(() => run.cancel(index)) };
   }
 
+  startStream(slot: number, options: TaskOptions): Promise<TaskStream> {
+    return native(async () => new NativeTaskStream(await this.#handle.startStream(slot, options)));
+  }
+
   close(): Promise<void> {
     this.#closing ??= this.#close();
     return this.#closing;
@@ -290,6 +199,10 @@ export class NativeEngine implements Engine {
           : await this.#binding.openPipe(source.readDescriptor, source.stallTimeoutMs);
       return new NativeAudio(handle);
     });
+  }
+
+  openLiveAudio({ sampleRate = SAMPLE_RATE, channels = 1 }: PcmFormat = {}): LiveAudio {
+    return nativeSync(() => new NativeLiveAudio(this.#binding.openLive(sampleRate, channels)));
   }
 
   /** Both ends are closed on exec unless they are passed on as stdio. */

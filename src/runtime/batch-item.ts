@@ -48,6 +48,7 @@ export class PendingItem implements Candidate {
   readonly arrivedAtMs: number;
   readonly seconds: number;
   readonly #settlement: Settlement;
+  #admitted = false;
   #state: 'queued' | 'running' | 'ended' = 'queued';
   #signal: AbortSignal | undefined;
   #onAbort: (() => void) | undefined;
@@ -84,6 +85,14 @@ export class PendingItem implements Candidate {
   }
   get alone(): boolean {
     return this.segment.alone ?? false;
+  }
+  /** A slot is leased for it, and only the model is waited for: its busy timeout is over for good. */
+  get admitted(): boolean {
+    return this.#admitted;
+  }
+  set admitted(value: boolean) {
+    this.#admitted = value;
+    if (value) this.#busyTimer?.cancel();
   }
   get ended(): boolean {
     return this.#state === 'ended';

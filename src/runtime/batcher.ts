@@ -1,8 +1,9 @@
 /**
  * Mixes segments of many jobs into native batches.
  *
- * A segment waits in the batcher's own queue. When enough of them are due, the batcher asks `ModelSlots` for a lease;
- * only when the lease is granted is the batch formed, from whatever is due then (late binding). Segments keep their
+ * A segment waits in the batcher's own queue. When enough of them are due, the batcher asks `ModelSlots` for a lease.
+ * Under the lease it asks for the pool, which may have to be loaded first; only then is the batch formed, from whatever
+ * is due by that time (late binding). Segments keep their
  * place before a manager: in the turn in which one joins, every segment still held back asks for a lease, and segments
  * that arrive later never ride in those leases.
  *
@@ -30,9 +31,11 @@ export interface BatcherOptions {
   readonly clock: Clock;
   /** Without a bound on its waiters: the callers bound what they submit. */
   readonly slots: ModelSlots;
-  /** The pool to run on, asked for under a slot lease. A throw fails the batch. */
-  readonly pool: () => SessionPool;
+  /** The pool to run on, asked for under a slot lease. A rejection fails the segments that the lease was meant for. */
+  readonly pool: () => Promise<SessionPool>;
   readonly limits: BatcherLimits;
+  /** Called when a batch has given its lease back; must not throw. */
+  readonly onBatchEnd?: (() => void) | undefined;
 }
 
 /** Says that a job will still submit segments, so that waiting for company is worth while. */
@@ -44,13 +47,16 @@ export interface Expectation extends Disposable {
 interface LeaseRequest {
   readonly epoch: number;
   readonly abandon: AbortController;
+  /** The lease is there, and the pool is being asked for. */
+  granted: boolean;
 }
 
 export class Batcher {
   readonly #label: string;
   readonly #clock: Clock;
   readonly #slots: ModelSlots;
-  readonly #pool: () => SessionPool;
+  readonly #pool: () => Promise<SessionPool>;
+  readonly #onBatchEnd: () => void;
   readonly #counters = new BatchCounters();
   readonly #idleListeners = new Set<() => void>();
   #limits: BatcherLimits;
@@ -67,6 +73,7 @@ export class Batcher {
     this.#clock = options.clock;
     this.#slots = options.slots;
     this.#pool = options.pool;
+    this.#onBatchEnd = options.onBatchEnd ?? (() => undefined);
     this.#limits = options.limits;
     this.#slots.beforeBarrier(() => this.#holdPlaces());
   }
@@ -115,12 +122,19 @@ export class Batcher {
 
   /** Lease requests of this batcher that `ModelSlots` counts as waiting or has just granted. */
   get leaseRequests(): number {
-    return this.#leaseRequests.length;
+    return this.#leaseRequests.filter(({ granted }) => !granted).length;
   }
 
+  /** Neither queued nor running. */
+  get idle(): boolean {
+    return this.#queue.length === 0 && this.#counters.runningBatches === 0;
+  }
+
+  /** A segment that has its slot and waits for the model to be loaded does not count as queued. */
   stats(): BatchStats {
-    const queuedSeconds = this.#queue.reduce((sum, item) => sum + item.seconds, 0);
-    return this.#counters.snapshot(this.#queue.length, queuedSeconds);
+    const queued = this.#queue.filter((item) => !item.admitted);
+    const queuedSeconds = queued.reduce((sum, item) => sum + item.seconds, 0);
+    return this.#counters.snapshot(queued.length, queuedSeconds);
   }
 
   /** Refuses new segments (SHUTTING_DOWN) and waits until the queued and the running ones have ended. */
@@ -128,12 +142,12 @@ export class Batcher {
     this.#draining = true;
     this.#pump();
     return new Promise((resolve, reject) => {
-      if (this.#isIdle()) return resolve();
+      if (this.idle) return resolve();
       if (signal?.aborted) throw cancellation(signal);
       const finish = (): void => {
         this.#idleListeners.delete(finish);
         signal?.removeEventListener('abort', onAbort);
-        if (signal?.aborted && !this.#isIdle()) reject(cancellation(signal));
+        if (signal?.aborted && !this.idle) reject(cancellation(signal));
         else resolve();
       };
       const onAbort = finish;
@@ -144,9 +158,14 @@ export class Batcher {
 
   /** Refuses new and queued segments (SHUTTING_DOWN) and waits for the running ones. Idempotent. */
   async close(): Promise<void> {
+    this.dismiss();
+    await this.drain();
+  }
+
+  /** Refuses new and queued segments (SHUTTING_DOWN). Idempotent. */
+  dismiss(): void {
     this.#draining = true;
     this.#failQueued(() => true, this.#shuttingDown());
-    await this.drain();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -164,7 +183,7 @@ export class Batcher {
       const delayMs = Math.max(0, due.nextAtMs - this.#clock.now());
       this.#waitTimer = this.#clock.setTimer(delayMs, () => this.#pump());
     }
-    if (this.#isIdle()) for (const listener of [...this.#idleListeners]) listener();
+    if (this.idle) for (const listener of [...this.#idleListeners]) listener();
   }
 
   #due(items: readonly PendingItem[]) {
@@ -189,20 +208,14 @@ export class Batcher {
   }
 
   #requestLease(epoch: number): void {
-    const request = { epoch, abandon: new AbortController() };
+    const request: LeaseRequest = { epoch, abandon: new AbortController(), granted: false };
     const { signal } = request.abandon;
-    const gone = (): void => {
-      this.#leaseRequests = this.#leaseRequests.filter((other) => other !== request);
-    };
     this.#leaseRequests.push(request);
     // Not awaited: both callbacks end every segment they take, so nothing is left to report.
     void this.#slots.acquireRun({ timeoutMs: 0, label: this.#label, signal }).then(
-      (lease) => {
-        gone();
-        this.#onGranted(lease, epoch);
-      },
+      (lease) => this.#onGranted(lease, request),
       (thrown: unknown) => {
-        gone();
+        this.#forget(request);
         if (signal.aborted) return;
         this.#failQueued((item) => item.epoch <= epoch, toWavepoolError(thrown));
       },
@@ -222,29 +235,58 @@ export class Batcher {
     for (const { abandon } of surplus) abandon.abort();
   }
 
-  #onGranted(lease: RunLease, epoch: number): void {
-    const eligible = this.#queue.filter((item) => item.epoch <= epoch);
-    // Before a manager nobody waits for company any more: all of them are due.
-    const passed = epoch < this.#slots.epoch;
-    const candidates = passed ? eligible : this.#due(eligible).candidates;
-    const { batch, nextTurn } = planBatch(candidates, this.#limits, this.#turn);
+  #forget(request: LeaseRequest): void {
+    this.#leaseRequests = this.#leaseRequests.filter((other) => other !== request);
+  }
+
+  /** Makes sure of the pool, then runs what is due by then. Never rejects. */
+  async #onGranted(lease: RunLease, request: LeaseRequest): Promise<void> {
+    request.granted = true;
+    const eligible = this.#eligible(request.epoch);
+    const meant = this.#plan(eligible.filter((item) => !item.admitted)).batch;
+    for (const item of meant) item.admitted = true;
+    try {
+      // A lease whose segments are all admitted by others waits, too: one of theirs may be left over for it.
+      if (eligible.length > 0) this.#start(lease, request, await this.#pool());
+      else lease.release();
+    } catch (thrown) {
+      lease.release();
+      this.#failQueued((item) => meant.includes(item), toWavepoolError(thrown));
+    } finally {
+      for (const item of meant) item.admitted = false;
+      this.#forget(request);
+      this.#pump();
+    }
+  }
+
+  /** What a lease of `epoch` may take. Before a manager nobody waits for company any more: all of them are due. */
+  #eligible(epoch: number): readonly PendingItem[] {
+    const before = this.#queue.filter((item) => item.epoch <= epoch);
+    return epoch < this.#slots.epoch ? before : this.#due(before).candidates;
+  }
+
+  #plan(candidates: readonly PendingItem[]) {
+    return planBatch(candidates, this.#limits, this.#turn);
+  }
+
+  #start(lease: RunLease, { epoch }: LeaseRequest, pool: SessionPool): void {
+    const { batch, nextTurn } = this.#plan(this.#eligible(epoch));
     this.#queue = this.#queue.filter((item) => !batch.includes(item));
     const started = batch.filter((item) => item.start(lease.slot));
     if (started.length === 0) {
       lease.release();
-    } else {
-      this.#turn = nextTurn;
-      // Not awaited: it ends each of its segments itself and never rejects.
-      void this.#run(lease, started);
+      return;
     }
-    this.#pump();
+    this.#turn = nextTurn;
+    // Not awaited: it ends each of its segments itself and never rejects.
+    void this.#run(lease, pool, started);
   }
 
-  async #run(lease: RunLease, items: readonly PendingItem[]): Promise<void> {
+  async #run(lease: RunLease, pool: SessionPool, items: readonly PendingItem[]): Promise<void> {
     const startedAtMs = this.#clock.now();
     this.#counters.batchStarted(items.length);
     try {
-      const outcomes = await this.#runNative(lease.slot, items);
+      const outcomes = await this.#runNative(pool, lease.slot, items);
       outcomes.forEach((outcome, index) => {
         items[index]?.settle(outcome);
       });
@@ -254,15 +296,20 @@ export class Batcher {
     } finally {
       this.#counters.batchEnded(items.length, this.#clock.now() - startedAtMs);
       lease.release();
+      this.#onBatchEnd();
       this.#pump();
     }
   }
 
   /** Settles items as they end. @throws {WavepoolError} INTERNAL when native code broke its word about the items. */
-  async #runNative(slot: number, items: readonly PendingItem[]): Promise<readonly TaskOutcome[]> {
+  async #runNative(
+    pool: SessionPool,
+    slot: number,
+    items: readonly PendingItem[],
+  ): Promise<readonly TaskOutcome[]> {
     const tasks = items.map((item) => item.segment.task);
     const strays: number[] = [];
-    const run = this.#pool().run(slot, tasks, (index, outcome) => {
+    const run = pool.run(slot, tasks, (index, outcome) => {
       const item = items[index];
       if (item) item.settle(outcome);
       else strays.push(index);
@@ -290,10 +337,6 @@ export class Batcher {
     this.#queue = this.#queue.filter((item) => !failed.includes(item));
     for (const item of failed) item.fail(error);
     this.#pump();
-  }
-
-  #isIdle(): boolean {
-    return this.#queue.length === 0 && this.#counters.runningBatches === 0;
   }
 
   #shuttingDown(): WavepoolError {

@@ -50,6 +50,38 @@ export interface Audio {
   close(): Promise<void>;
 }
 
+/** How live PCM arrives; it becomes 16 kHz mono in native memory. */
+export interface PcmFormat {
+  /** Hz, 1,000…384,000. @defaultValue 16000 */
+  readonly sampleRate?: number | undefined;
+  /** 1…64, interleaved. @defaultValue 1 */
+  readonly channels?: number | undefined;
+}
+
+/** Floats of full scale ±1, or 16-bit integers; interleaved when there are several channels. */
+export type PcmSamples = Float32Array | Int16Array;
+
+/**
+ * An input that JavaScript appends to. `endSample` lags behind what was appended by up to 20 ms and the resampler's
+ * context, until `end`. There is nothing to decode: `decodeUntil` refuses samples that are not there.
+ */
+export interface LiveAudio extends Audio {
+  /**
+   * Copies whole frames into native memory, in this turn.
+   * @throws {WavepoolError} INVALID_REQUEST when a frame is cut, after `end` or `close`, or for another kind of array.
+   */
+  append(samples: PcmSamples): void;
+  /** No more will come. @throws {WavepoolError} INVALID_REQUEST the second time. */
+  end(): void;
+}
+
+/** Samples [startSample, endSample) of one input. */
+export interface AudioRange {
+  readonly audio: Audio;
+  readonly startSample: number;
+  readonly endSample: number;
+}
+
 /** What a stateful task (VAD) keeps between requests of one input. Owned by the job; opaque. */
 export interface TaskState {
   readonly kind: 'task-state';
@@ -91,6 +123,27 @@ export interface NativeRun {
   cancel(index: number): void;
 }
 
+/**
+ * A live input on one slot of a streaming pool, which the caller has leased until the stream has ended. Its results are
+ * parts: one after the other they are what the task says of the whole input, however it was cut into pushes.
+ *
+ * It ends with `finish`, with `reset`, or with the first call that fails; then the session is as fresh as before. A
+ * stream that is garbage collected is reset as well; the lease is its owner's to give back.
+ */
+export interface TaskStream extends AsyncDisposable {
+  /**
+   * Takes the next samples: 16 kHz mono floats, copied in this turn, or a range of an input in native memory, which must
+   * stay resident until the promise settles. One call at a time.
+   * @returns what became final with them, if anything.
+   * @throws {WavepoolError} INVALID_REQUEST once it has ended or while another call runs, INPUT_UNDECODABLE, CANCELLED.
+   */
+  push(chunk: Float32Array | AudioRange): Promise<TaskResult | undefined>;
+  /** Ends the stream. @returns the rest. @throws {WavepoolError} as `push` */
+  finish(): Promise<TaskResult>;
+  /** Abandons the stream; a call that runs ends with CANCELLED. Resolves when the slot is free. Idempotent. */
+  reset(): Promise<void>;
+}
+
 export interface PoolOptions {
   /** 1…16, within what the family supports. */
   readonly slots: number;
@@ -112,13 +165,19 @@ export interface SessionPool {
   /**
    * Starts a native batch on a slot that the caller has leased.
    * @param onOutcome called on the event loop as each item ends, before `done` resolves.
-   * @throws {WavepoolError} SLOT_BUSY when the slot is already running.
+   * @throws {WavepoolError} SLOT_BUSY when the slot is already running, or has a stream.
    */
   run(
     slot: number,
     items: readonly TaskItem[],
     onOutcome?: (index: number, outcome: TaskOutcome) => void,
   ): NativeRun;
+  /**
+   * Starts a stream on a slot that the caller has leased, in a pool of the streaming mode.
+   * @throws {WavepoolError} SLOT_BUSY when the slot runs a batch or has a stream; INVALID_REQUEST for an offline pool or
+   * unknown options.
+   */
+  startStream(slot: number, options: TaskOptions): Promise<TaskStream>;
   /** Destroys the sessions after their running work; idempotent. */
   close(): Promise<void>;
 }
@@ -164,6 +223,8 @@ export interface Engine {
    * @throws {WavepoolError} INPUT_NOT_FOUND, INPUT_EMPTY, INPUT_UNDECODABLE
    */
   openAudio(source: AudioSource): Promise<Audio>;
+  /** An input in native memory that `append` fills. @throws {WavepoolError} INVALID_REQUEST */
+  openLiveAudio(format?: PcmFormat): LiveAudio;
   /** @throws {WavepoolError} INPUT_NOT_FOUND, MODEL_FILE_INVALID, MODEL_LOAD_FAILED, INSUFFICIENT_MEMORY */
   loadModel(path: string): Promise<LoadedModel>;
 }

@@ -1,7 +1,8 @@
 /** Management of the models of one process: who asks for it, and what comes of it. `Runtime` implements it. */
 import type { SwapStrategy } from '../core/control.ts';
 import type { ModelStatus } from '../core/status.ts';
-import type { ModelConfiguration, ModelEntry } from './model-entry.ts';
+import type { ModelConfiguration } from './model-configuration.ts';
+import type { ModelEntry } from './model-entry.ts';
 
 export interface ManagementOptions {
   /** Ends the wait for the model at once; what has begun is finished. */
@@ -20,7 +21,7 @@ export interface ManagementResult {
 }
 
 export interface BulkUnload {
-  /** Each model once, in the order in which they were freed: idle ones first. */
+  /** Each model once, in the order in which they ceased to be loaded: idle ones first. All of them are freed. */
   readonly unloaded: readonly string[];
   readonly notFound: readonly string[];
 }

@@ -1,93 +1,158 @@
-import { formatFailure, toWavepoolError, WavepoolError } from '../core/errors.ts';
+import { formatFailure, WavepoolError } from '../core/errors.ts';
 import type { ModelState, ModelStatus } from '../core/status.ts';
 import type { Segment, SubmitOptions } from './batch-item.ts';
 import { Batcher } from './batcher.ts';
 import { effectiveBusyTimeoutMs } from './busy.ts';
-import type { Clock } from './clock.ts';
-import type { Engine, LoadedModel, RunMode, SessionPool, TaskResult } from './engine.ts';
+import type { LoadedModel, TaskResult } from './engine.ts';
+import type { EntryServices } from './entry-services.ts';
+import { IdleClock } from './idle-clock.ts';
+import type { ManagementLease, RunLease } from './leases.ts';
+import type { Resident } from './load-guard.ts';
+import type { ManagementOptions, ReconfigureOptions } from './management.ts';
+import { assertConfiguration, type ModelConfiguration, samePool } from './model-configuration.ts';
+import { ModelResidency } from './model-residency.ts';
 import { ModelSlots } from './model-slots.ts';
+import { type PreparedModel, prepared } from './prepared-model.ts';
+import { type Publication, residentBytes } from './publication.ts';
+import type { Reservation } from './reservation.ts';
+import { assertSlotsAdmitted, assertSlotsSupported } from './slot-check.ts';
+import { StreamLease } from './stream-lease.ts';
 
-export interface ModelConfiguration {
-  /** The converted weights. */
-  readonly path: string;
-  readonly mode: RunMode;
-  /** Admitted count (`admittedSlots`), 1…16. */
-  readonly slots: number;
-  /** Compute threads per session. */
-  readonly threads: number;
-  /** Most items in one native batch. */
-  readonly maxBatch: number;
-  readonly maxAudioSeconds: number;
-  /** Longest wait of a segment for company. */
-  readonly maxWaitMs: number;
-  /** Ceiling of the busy timeout; 0 = unbounded. */
-  readonly busyTimeoutMs: number;
-}
+export type { ModelConfiguration } from './model-configuration.ts';
 
-/** What is published by a load, all of it or nothing. */
-interface Publication {
-  readonly model: LoadedModel;
-  readonly pool: SessionPool;
-}
-
-export interface ManagementOptions {
+export interface AdmissionOptions {
+  /** Ends the wait, for a slot or for the model, at once. */
   readonly signal?: AbortSignal | undefined;
+  /** Bound on the wait for a slot; never longer than the model's own. @defaultValue the model's */
+  readonly busyTimeoutMs?: number | undefined;
+}
+
+export interface CloseOptions {
+  /** How long accepted work may go on before what still waits ends with SHUTTING_DOWN. @defaultValue 0 */
+  readonly drainMs?: number | undefined;
 }
 
 /**
  * One model of this process, under one id for as long as the process lives.
  *
- * `unloaded` → `loading` → `ready` → `unloading` → `unloaded`; a load that fails leaves `failed`, which can be loaded
- * again. Only a manager that holds the whole model (`ModelSlots`) changes the state.
+ * Requests take their slot first and then wait for the model, which the first of them loads. Managers (load,
+ * reconfigure, unload) hold the whole model (`ModelSlots`); what is loaded is `ModelResidency`'s.
  */
-export class ModelEntry {
+export class ModelEntry implements Resident {
   readonly id: string;
-  readonly configuration: ModelConfiguration;
   readonly slots: ModelSlots;
   readonly batcher: Batcher;
-  readonly #engine: Engine;
-  #state: ModelState = 'unloaded';
-  #failure: WavepoolError | undefined;
-  #published: Publication | undefined;
-  #generation = 0;
-  #closed = false;
+  readonly #services: EntryServices;
+  readonly #residency: ModelResidency;
+  readonly #idleClock: IdleClock;
+  readonly #stop = new AbortController();
+  #publishedSeen: Publication | undefined;
+  #closing: Promise<void> | undefined;
 
-  /** @throws {WavepoolError} SLOTS_UNSUPPORTED, INVALID_REQUEST */
-  constructor(id: string, configuration: ModelConfiguration, engine: Engine, clock: Clock) {
-    effectiveBusyTimeoutMs(configuration.busyTimeoutMs);
+  /** @throws {WavepoolError} SLOTS_UNSUPPORTED, CAPACITY_UNVALIDATED, INVALID_REQUEST */
+  constructor(id: string, configuration: ModelConfiguration, services: EntryServices) {
+    assertConfiguration(configuration);
+    assertSlotsAdmitted(id, configuration, services.slotPolicy);
+    const { clock, idleUnloadMs } = services;
     this.id = id;
-    this.configuration = configuration;
-    this.#engine = engine;
-    this.slots = new ModelSlots({ clock });
+    this.#services = services;
+    this.slots = new ModelSlots({ clock, onManagersChange: () => services.onChange(this) });
     this.slots.configure(configuration.slots);
+    this.#idleClock = new IdleClock({
+      clock,
+      limitMs: idleUnloadMs,
+      onIdle: () => void this.#retireIfIdle().catch(services.onBackgroundError),
+    });
+    this.#residency = new ModelResidency({
+      ...services,
+      id,
+      configuration,
+      stop: this.#stop.signal,
+      onChange: () => this.#residencyChanged(),
+    });
     this.batcher = new Batcher({
       label: id,
       clock,
       slots: this.slots,
-      pool: () => this.#publication().pool,
-      limits: this.#limits(configuration.maxBatch),
+      pool: async () => (await this.#initialize()).pool,
+      limits: this.#limits(),
+      onBatchEnd: () => this.#idleClock.touch(),
     });
   }
 
-  get state(): ModelState {
-    return this.#state;
+  get configuration(): ModelConfiguration {
+    return this.#residency.configuration;
   }
-
+  get state(): ModelState {
+    return this.#residency.state;
+  }
   /** Raised by each publication. */
   get generation(): number {
-    return this.#generation;
+    return this.#residency.generation;
+  }
+  get resident(): boolean {
+    return this.#residency.published !== undefined;
+  }
+  get lastUsedMs(): number {
+    return this.#idleClock.lastUsedMs;
+  }
+  get residentBytes(): number {
+    const { published } = this.#residency;
+    return published ? residentBytes(published) : 0;
   }
 
-  /** @throws {WavepoolError} MODEL_LOAD_FAILED while nothing is published. */
+  /** @throws {WavepoolError} MODEL_LOAD_FAILED while nothing is published; `prepare` waits for that instead. */
   get model(): LoadedModel {
-    return this.#publication().model;
+    const { published, failure, state } = this.#residency;
+    if (published) return published.model;
+    const why = failure ? formatFailure(failure) : `the model is ${state}`;
+    throw new WavepoolError('MODEL_LOAD_FAILED', `${this.id}: ${why}`);
   }
 
-  /** Runs a segment in a batch; the request's busy timeout is bounded by the model's. See `Batcher.submit`. */
+  /**
+   * Runs a segment in a batch, loading the model first where it is not; the request's busy timeout is bounded by the
+   * model's and covers the wait for a slot only. See `Batcher.submit`.
+   * @throws {WavepoolError} QUEUE_FULL, MODEL_LOAD_TIMEOUT, or why the load failed, besides.
+   */
   async submit(segment: Segment, options: SubmitOptions = {}): Promise<TaskResult> {
-    const ceilingMs = this.configuration.busyTimeoutMs;
-    const busyTimeoutMs = effectiveBusyTimeoutMs(ceilingMs, options.busyTimeoutMs);
-    return this.batcher.submit(segment, { ...options, busyTimeoutMs });
+    this.#assertAdmits(options.signal);
+    return this.batcher.submit(segment, { ...options, busyTimeoutMs: this.#timeout(options) });
+  }
+
+  /**
+   * What a request needs before its first batch. A model that is not loaded is loaded for it, under a slot; one that is
+   * loaded, with no manager at work or waiting, answers at once.
+   * @throws {WavepoolError} as `acquireStream`
+   */
+  async prepare(options: AdmissionOptions = {}): Promise<PreparedModel> {
+    const { published } = this.#residency;
+    const { exclusive, waitingManagers } = this.slots.state();
+    if (published && !exclusive && waitingManagers === 0) return prepared(published.model);
+    // The lease keeps it published.
+    using _stream = await this.acquireStream(options);
+    return prepared(this.model);
+  }
+
+  /**
+   * Leases one slot of the loaded model for as long as the caller keeps it: first the slot, then the model.
+   * @throws {WavepoolError} BUSY_TIMEOUT, BUSY_OVERDUE, QUEUE_FULL, CANCELLED, SHUTTING_DOWN, MODEL_LOAD_TIMEOUT, or why
+   * the load failed.
+   */
+  async acquireStream(options: AdmissionOptions = {}): Promise<StreamLease> {
+    this.#assertAdmits(options.signal);
+    const lease = await this.#acquireRun(options);
+    try {
+      return new StreamLease({
+        lease,
+        publication: await this.#initialize(options.signal),
+        generation: this.generation,
+        ending: this.#stop.signal,
+        onRelease: () => this.#idleClock.touch(),
+      });
+    } catch (thrown) {
+      lease.release();
+      throw thrown;
+    }
   }
 
   /**
@@ -95,117 +160,209 @@ export class ModelEntry {
    * @throws {WavepoolError} BUSY_TIMEOUT, BUSY_OVERDUE, CANCELLED, SHUTTING_DOWN, or why the load failed.
    */
   async load(options: ManagementOptions = {}): Promise<void> {
-    using _lease = await this.#manage('load', this.configuration.busyTimeoutMs, options.signal);
-    if (this.#closed) throw new WavepoolError('SHUTTING_DOWN', `${this.id} is closed`);
-    if (this.#published) return;
-    this.#state = 'loading';
-    this.#failure = undefined;
-    try {
-      this.#published = await this.#loadPrivately();
-      this.#generation += 1;
-      this.#state = 'ready';
-      this.batcher.configure(this.#limits(this.#published.pool.maxBatch));
-    } catch (thrown) {
-      this.#failure = toWavepoolError(thrown);
-      this.#state = 'failed';
-      throw this.#failure;
+    using _lease = await this.#manage('load', options);
+    await this.#initialize();
+  }
+
+  /**
+   * Replaces the configuration once earlier work has ended on the old one.
+   * @returns whether a pool was replaced
+   * @throws see `ModelManagement.reconfigure`
+   */
+  async reconfigure(
+    change: (current: ModelConfiguration) => ModelConfiguration,
+    options: ReconfigureOptions = {},
+  ): Promise<boolean> {
+    using _lease = await this.#manage('reconfigure', options);
+    const next = change(this.configuration);
+    assertConfiguration(next);
+    const residency = this.#residency;
+    if (samePool(this.configuration, next)) {
+      residency.adjust(next);
+      await this.#initialize();
+      return false;
     }
+    const replaced = this.resident;
+    const check = { ...this.#services, id: this.id, policy: this.#services.slotPolicy };
+    const loadFirst = options.strategy === 'load-first';
+    await residency.reconfigure(
+      async () => {
+        await assertSlotsSupported(next, residency, check);
+        return loadFirst ? residency.stage(next) : undefined;
+      },
+      async (staged) => {
+        if (staged) return residency.swap(next, staged);
+        await residency.replaceBy(next);
+        await this.#initialize();
+      },
+    );
+    return replaced;
   }
 
   /**
    * Unloads the model once earlier work has ended. Idempotent.
-   * @throws {WavepoolError} BUSY_TIMEOUT, BUSY_OVERDUE, CANCELLED
+   * @throws {WavepoolError} BUSY_TIMEOUT, BUSY_OVERDUE, CANCELLED, SHUTTING_DOWN
    */
   async unload(options: ManagementOptions = {}): Promise<void> {
-    using _lease = await this.#manage('unload', this.configuration.busyTimeoutMs, options.signal);
-    await this.#retire();
+    using _lease = await this.#manage('unload', options);
+    await this.retire();
   }
 
-  /** Refuses new and queued work, waits for what runs, frees the model for good. Idempotent. */
-  async close(): Promise<void> {
-    this.#closed = true;
-    await this.batcher.close();
-    using _lease = await this.#manage('close', 0, undefined);
-    await this.#retire();
+  /** A manager's place without a bound on its wait, for operations on several models. */
+  reserve(operation: string, { signal }: ManagementOptions = {}): Reservation {
+    this.#assertOpen();
+    return this.slots.queueManagement({ timeoutMs: 0, label: this.#label(operation), signal });
+  }
+
+  tryAcquire(): ManagementLease | undefined {
+    // Asking the slots makes held segments give up their wait for company: not for nothing.
+    if (!this.batcher.idle || !this.slots.idle) return undefined;
+    return this.slots.tryAcquire();
+  }
+
+  /** Frees what is loaded. The caller holds the whole model. */
+  retire(): Promise<void> {
+    return this.#residency.retire();
+  }
+
+  /**
+   * Refuses new work, lets accepted work go on for `drainMs`, ends what still waits then with SHUTTING_DOWN, waits for
+   * what runs, and frees the model for good. Idempotent: the first call's options count.
+   */
+  close(options: CloseOptions = {}): Promise<void> {
+    this.#closing ??= this.#close(options.drainMs ?? 0);
+    return this.#closing;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
   }
 
+  /** All of it belongs to one turn. Loads nothing and reserves nothing. */
   snapshot(): ModelStatus {
     const slots = this.slots.state();
-    const batches = this.batcher.stats();
-    const loaded = this.#published;
-    const failure = this.#failure;
+    const { published, failure, state, generation, leaving } = this.#residency;
     return {
       id: this.id,
       path: this.configuration.path,
-      state: this.#state,
-      generation: this.#generation,
+      state,
+      generation,
       failure: failure ? { code: failure.code, message: failure.message } : null,
-      family: loaded?.model.info.family ?? null,
-      task: loaded?.model.info.task ?? null,
+      family: published?.model.info.family ?? null,
+      task: published?.model.info.task ?? null,
       mode: this.configuration.mode,
-      loaded: loaded !== undefined,
+      loaded: published !== undefined,
+      leaving,
+      idleMs: published ? this.#idleClock.idleMs : null,
       slots: slots.slots,
       activeSlots: slots.active,
       exclusive: slots.exclusive,
-      queuedRequests:
-        batches.queuedItems + Math.max(0, slots.waitingRequests - this.batcher.leaseRequests),
+      queuedRequests: this.#queuedRequests(),
       waitingManagers: slots.waitingManagers,
-      maxParallelSlots: loaded?.pool.capacity ?? null,
-      weightBytes: loaded?.model.info.weightBytes ?? null,
-      sessionBytes: loaded ? [...loaded.pool.sessionBytes] : null,
-      batches,
+      maxParallelSlots: published?.pool.capacity ?? null,
+      weightBytes: published?.model.info.weightBytes ?? null,
+      sessionBytes: published ? [...published.pool.sessionBytes] : null,
+      batches: this.batcher.stats(),
     };
   }
 
-  #manage(operation: string, timeoutMs: number, signal: AbortSignal | undefined) {
-    return this.slots.acquire({ timeoutMs, label: `${operation} of ${this.id}`, signal });
+  /** What waits for a slot: the batcher's segments, and whoever waits in person. */
+  #queuedRequests(): number {
+    const { waitingRequests } = this.slots.state();
+    const inPerson = Math.max(0, waitingRequests - this.batcher.leaseRequests);
+    return this.batcher.stats().queuedItems + inPerson;
   }
 
-  /** Sessions and weights that nobody sees yet; whatever fails, nothing of them is left behind. */
-  async #loadPrivately(): Promise<Publication> {
-    const { path, slots, mode, threads, maxBatch } = this.configuration;
-    const model = await this.#engine.loadModel(path);
-    try {
-      const pool = await model.createPool({ slots, mode, threads, maxBatch });
-      if (pool.size === slots) return { model, pool };
-      await pool.close();
-      throw new WavepoolError('INTERNAL', `asked for ${slots} sessions, got ${pool.size}`);
-    } catch (thrown) {
-      await model.close();
-      throw thrown;
-    }
+  #initialize(signal?: AbortSignal): Promise<Publication> {
+    this.#idleClock.touch();
+    return this.#residency.initialize(signal);
   }
 
-  /** Residency ends first, then the sessions, then the weights. */
-  async #retire(): Promise<void> {
-    const retired = this.#published;
-    this.#published = undefined;
-    this.#failure = undefined;
-    if (!retired) {
-      this.#state = 'unloaded';
-      return;
-    }
-    this.#state = 'unloading';
-    try {
-      await retired.pool.close();
-      await retired.model.close();
-    } finally {
-      this.#state = 'unloaded';
-    }
+  #timeout({ busyTimeoutMs }: AdmissionOptions): number {
+    const ceilingMs = this.configuration.busyTimeoutMs ?? this.#services.busyTimeoutMs;
+    return effectiveBusyTimeoutMs(ceilingMs, busyTimeoutMs);
   }
 
-  #limits(maxItems: number) {
+  #acquireRun(options: AdmissionOptions): Promise<RunLease> {
+    const timeoutMs = this.#timeout(options);
+    return this.slots.acquireRun({ ...options, timeoutMs, label: this.#label('a request') });
+  }
+
+  /** Its signal bounds the wait alone: what a manager has begun, it finishes. */
+  async #manage(operation: string, { signal }: ManagementOptions): Promise<ManagementLease> {
+    this.#assertOpen();
+    const label = this.#label(operation);
+    const lease = await this.slots.acquire({ timeoutMs: this.#timeout({}), label, signal });
+    this.#idleClock.touch();
+    return lease;
+  }
+
+  #label(operation: string): string {
+    return `${operation} of ${this.id}`;
+  }
+
+  #assertOpen(): void {
+    if (this.#closing) throw new WavepoolError('SHUTTING_DOWN', `${this.id} is closed`);
+  }
+
+  #assertAdmits(signal: AbortSignal | undefined): void {
+    this.#assertOpen();
+    const most = this.configuration.maxQueued ?? 0;
+    if (most === 0 || signal?.aborted || this.#queuedRequests() < most) return;
+    throw new WavepoolError('QUEUE_FULL', `${most} requests of ${this.id} wait already`);
+  }
+
+  /** Keeps slots, batches and the idle clock in step with what is published. */
+  #residencyChanged(): void {
+    const { published, configuration } = this.#residency;
+    if (this.slots.state().slots !== configuration.slots) this.slots.configure(configuration.slots);
+    if (published !== this.#publishedSeen) {
+      this.#publishedSeen = published;
+      if (published) this.#idleClock.start();
+      else this.#idleClock.stop();
+    }
+    this.batcher.configure(this.#limits());
+    this.#services.onChange(this);
+  }
+
+  #limits() {
     const { maxBatch, maxAudioSeconds, maxWaitMs } = this.configuration;
-    return { maxItems: Math.max(1, Math.min(maxItems, maxBatch)), maxAudioSeconds, maxWaitMs };
+    const supported = this.#residency.published?.pool.maxBatch ?? maxBatch;
+    return { maxItems: Math.max(1, Math.min(supported, maxBatch)), maxAudioSeconds, maxWaitMs };
   }
 
-  #publication(): Publication {
-    if (this.#published) return this.#published;
-    const why = this.#failure ? formatFailure(this.#failure) : `the model is ${this.#state}`;
-    throw new WavepoolError('MODEL_LOAD_FAILED', `${this.id}: ${why}`);
+  async #retireIfIdle(): Promise<void> {
+    using lease = this.tryAcquire();
+    if (lease) await this.retire();
+  }
+
+  async #close(drainMs: number): Promise<void> {
+    using _lease = (await this.#drain(drainMs)) ?? (await this.#dismiss());
+    await this.retire();
+    await this.#residency.released();
+  }
+
+  /** The whole model once everything accepted has ended; undefined when the time is up before. */
+  async #drain(drainMs: number): Promise<ManagementLease | undefined> {
+    if (drainMs <= 0) return undefined;
+    const late = new AbortController();
+    const timer = this.#services.clock.setTimer(drainMs, () => late.abort());
+    const label = this.#label('close');
+    try {
+      return await this.slots.acquire({ timeoutMs: 0, label, signal: late.signal });
+    } catch {
+      // Only its own deadline ends this wait.
+      return undefined;
+    } finally {
+      timer.cancel();
+    }
+  }
+
+  async #dismiss(): Promise<ManagementLease> {
+    const error = new WavepoolError('SHUTTING_DOWN', `${this.id} accepts no more work`);
+    this.#stop.abort(error);
+    this.batcher.dismiss();
+    this.slots.dismiss(error);
+    return this.slots.acquire({ timeoutMs: 0, label: this.#label('close') });
   }
 }

@@ -34,6 +34,14 @@ export interface SlotsState {
   readonly waitingManagers: number;
 }
 
+export interface ModelSlotsOptions {
+  readonly clock: Clock;
+  /** Most waiting requests (managers are exempt); 0 = unbounded. @defaultValue 0 */
+  readonly maxWaiting?: number | undefined;
+  /** Called in the turn in which a manager joined, left, was granted the model or gave it back; must not throw. */
+  readonly onManagersChange?: (() => void) | undefined;
+}
+
 interface Waiter {
   readonly deadlineMs: number | undefined;
   readonly expired: () => WavepoolError;
@@ -54,11 +62,13 @@ export class ModelSlots {
   #since: (number | undefined)[] = [undefined];
   #exclusiveSince: number | undefined;
   #epoch = 0;
+  readonly #onManagersChange: () => void;
+  #managersSeen = 'false 0';
 
-  /** @param options.maxWaiting most waiting requests (managers are exempt); 0 = unbounded. @defaultValue 0 */
-  constructor(options: { readonly clock: Clock; readonly maxWaiting?: number | undefined }) {
+  constructor(options: ModelSlotsOptions) {
     this.#clock = options.clock;
     this.#maxWaiting = options.maxWaiting ?? 0;
+    this.#onManagersChange = options.onManagersChange ?? (() => undefined);
   }
 
   /** How many managers have joined so far: two requests with the same epoch have no barrier between them. */
@@ -150,11 +160,11 @@ export class ModelSlots {
   tryAcquire(): ManagementLease | undefined {
     this.#announceBarrier();
     this.#dispatch();
-    if (this.#exclusiveSince !== undefined || this.#active() > 0 || this.#queue.length > 0) {
-      return undefined;
-    }
+    if (!this.idle) return undefined;
     this.#epoch += 1;
-    return this.#grantAll(this.#clock.now());
+    const lease = this.#grantAll(this.#clock.now());
+    this.#tellManagers();
+    return lease;
   }
 
   /**
@@ -163,6 +173,20 @@ export class ModelSlots {
    */
   beforeBarrier(listener: () => void): void {
     this.#barrierListeners.push(listener);
+  }
+
+  /** Ends every wait with `error`, of requests and managers alike; who holds a lease keeps it. */
+  dismiss(error: WavepoolError): void {
+    for (const waiter of [...this.#queue]) {
+      this.#remove(waiter);
+      waiter.fail(error);
+    }
+    this.#dispatch();
+  }
+
+  /** Nothing runs, nobody is exclusive and nothing waits. */
+  get idle(): boolean {
+    return this.#exclusiveSince === undefined && this.#active() === 0 && this.#queue.length === 0;
   }
 
   state(): SlotsState {
@@ -243,8 +267,20 @@ export class ModelSlots {
     waiter.disarm();
   }
 
-  /** Grants from the head of the queue until it has to wait; drops heads whose deadline has passed. */
   #dispatch(): void {
+    this.#grantFromHead();
+    this.#tellManagers();
+  }
+
+  #tellManagers(): void {
+    const now = `${this.#exclusiveSince !== undefined} ${this.#waiting('management')}`;
+    if (now === this.#managersSeen) return;
+    this.#managersSeen = now;
+    this.#onManagersChange();
+  }
+
+  /** Grants from the head of the queue until it has to wait; drops heads whose deadline has passed. */
+  #grantFromHead(): void {
     const now = this.#clock.now();
     for (let head = this.#queue[0]; head !== undefined; head = this.#queue[0]) {
       if (head.deadlineMs !== undefined && now >= head.deadlineMs) {

@@ -2,7 +2,8 @@
 import type { WorkerModel, WorkerSettings } from '../core/worker-settings.ts';
 import { systemClock } from '../runtime/clock.ts';
 import type { Engine } from '../runtime/engine.ts';
-import type { ModelConfiguration, ModelEntry } from '../runtime/model-entry.ts';
+import type { ModelConfiguration } from '../runtime/model-configuration.ts';
+import type { ModelEntry } from '../runtime/model-entry.ts';
 import { Runtime } from '../runtime/runtime.ts';
 import { DecodeAllowance } from './decode-allowance.ts';
 import { admitSlots } from './slot-admission.ts';
@@ -39,13 +40,12 @@ export async function loadServedModels(
 ): Promise<ServedModels> {
   const runtime = new Runtime(engine, systemClock);
   try {
-    const detector = runtime.add(settings.detector.id, detectorConfiguration(settings));
-    const recognizers: ModelEntry[] = [];
+    const detector = runtime.register(settings.detector.id, detectorConfiguration(settings));
     for (const model of settings.models) {
       const slots = await admitSlots(model, { engine });
-      recognizers.push(runtime.add(model.id, recognizerConfiguration(model, slots)));
+      runtime.register(model.id, recognizerConfiguration(model, slots));
     }
-    for (const entry of [detector, ...recognizers]) await entry.load();
+    await runtime.loadEagerly();
     return { runtime, detector, allowance: decodeAllowance() };
   } catch (error) {
     await runtime.close();

@@ -8,6 +8,7 @@
 import { setMaxListeners } from 'node:events';
 import type { TranscribeOptions } from '../core/job.ts';
 import {
+  type ModelInfo,
   SAMPLE_RATE,
   type TaskOptions,
   type TaskResult,
@@ -63,13 +64,19 @@ export interface Transcription {
   readonly asrMs: number;
 }
 
+/** How the job finds speech: with the models as they were when it began. */
+interface SpeechSearch {
+  readonly segmenter: SpeechSegmenter;
+  /** Stays the job's own, whatever becomes of the detector's pool meanwhile. */
+  readonly state: TaskState | undefined;
+  readonly windowSamples: number;
+}
+
 export class TranscriptionRun {
   readonly #reader: InputReader;
   readonly #request: TranscriptionRequest;
   readonly #services: TranscriptionServices;
-  readonly #segmenter: SpeechSegmenter;
   readonly #pending = new PendingSegments();
-  readonly #detectorState: TaskState;
   /** Aborted by the job's own signal or by the first failure inside. */
   readonly #abort = new AbortController();
   /** Samples that detection has seen. */
@@ -78,13 +85,12 @@ export class TranscriptionRun {
   #vadMs = 0;
   #guessedSegments = 0;
   #asrStartedAt: number | undefined;
+  #search: SpeechSearch | undefined;
 
   constructor(reader: InputReader, request: TranscriptionRequest, services: TranscriptionServices) {
     this.#reader = reader;
     this.#request = request;
     this.#services = services;
-    this.#detectorState = services.detector.model.createState();
-    this.#segmenter = createSegmenter(request.options, services);
     // Every pending segment listens, and the allowance bounds those; Node takes more than ten for a leak.
     setMaxListeners(0, this.#abort.signal);
   }
@@ -97,11 +103,12 @@ export class TranscriptionRun {
     if (signal.aborted) forward();
     const expectation = this.#services.recognizer.batcher.expectMore();
     try {
-      await this.#produce();
+      this.#search = await this.#openSearch();
+      await this.#produce(this.#search);
       expectation.done();
       await this.#pending.allSettled();
       this.#abort.signal.throwIfAborted();
-      return this.#assemble();
+      return this.#assemble(this.#search);
     } catch (error) {
       this.#abort.abort(error);
       // Native code may still read the samples: it must have let go of them before they are freed.
@@ -114,8 +121,21 @@ export class TranscriptionRun {
     }
   }
 
+  /** Loads both models where they are not, so that what the job reads of them is theirs. */
+  async #openSearch(): Promise<SpeechSearch> {
+    const { detector, recognizer } = this.#services;
+    const { busyTimeoutMs } = this.#request;
+    const admission = { signal: this.#abort.signal, busyTimeoutMs };
+    const [vad, asr] = await Promise.all([
+      detector.prepare(admission),
+      recognizer.prepare(admission),
+    ]);
+    const segmenter = createSegmenter(this.#request.options, vad.info, asr.info);
+    return { segmenter, state: vad.state, windowSamples: vad.info.windowSamples };
+  }
+
   /** Decodes the input to its end and sends every stretch of speech to recognition. */
-  async #produce(): Promise<void> {
+  async #produce(search: SpeechSearch): Promise<void> {
     const { audio } = this.#reader;
     const { signal } = this.#abort;
     while (!audio.ended) {
@@ -123,9 +143,9 @@ export class TranscriptionRun {
       const startedAt = this.#services.now();
       await this.#reader.decodeUntil(audio.endSample + DECODE_STEP_SECONDS * SAMPLE_RATE, signal);
       this.#decodeMs += this.#services.now() - startedAt;
-      await this.#detectSpeech();
+      await this.#detectSpeech(search);
     }
-    for (const segment of this.#segmenter.finish(audio.endSample)) this.#recognize(segment);
+    for (const segment of search.segmenter.finish(audio.endSample)) this.#recognize(segment);
   }
 
   /** Waits until recognition has freed enough audio for another step. */
@@ -141,7 +161,8 @@ export class TranscriptionRun {
   }
 
   #firstNeededSample(): number {
-    return Math.min(this.#segmenter.keepFrom, this.#pending.firstNeededSample ?? Infinity);
+    const keepFrom = this.#search?.segmenter.keepFrom ?? 0;
+    return Math.min(keepFrom, this.#pending.firstNeededSample ?? Infinity);
   }
 
   #releaseAudio(): void {
@@ -149,8 +170,7 @@ export class TranscriptionRun {
   }
 
   /** Runs detection over all whole windows that are new; at the end of the input over the rest, too. */
-  async #detectSpeech(): Promise<void> {
-    const { windowSamples } = this.#services.detector.model.info;
+  async #detectSpeech({ segmenter, state, windowSamples }: SpeechSearch): Promise<void> {
     const { audio } = this.#reader;
     const fresh = audio.endSample - this.#detected;
     const endSample = audio.ended
@@ -162,14 +182,14 @@ export class TranscriptionRun {
     const { probabilities } = await this.#services.detector.submit(
       {
         ...this.#batchIdentity('vad'),
-        task: { audio, startSample, endSample, state: this.#detectorState, options: {} },
+        task: { audio, startSample, endSample, state, options: {} },
         jobRemainingSeconds: 0,
       },
       { signal: this.#abort.signal, busyTimeoutMs: this.#request.busyTimeoutMs },
     );
     this.#vadMs += this.#services.now() - startedAt;
     this.#detected = endSample;
-    for (const segment of this.#segmenter.push(probabilities)) this.#recognize(segment);
+    for (const segment of segmenter.push(probabilities)) this.#recognize(segment);
   }
 
   #batchIdentity(key: string) {
@@ -228,11 +248,11 @@ export class TranscriptionRun {
     });
   }
 
-  #assemble(): Transcription {
+  #assemble({ segmenter }: SpeechSearch): Transcription {
     const now = this.#services.now();
     return {
       durationSeconds: this.#reader.audio.endSample / SAMPLE_RATE,
-      speechSeconds: this.#segmenter.speechSamples / SAMPLE_RATE,
+      speechSeconds: segmenter.speechSamples / SAMPLE_RATE,
       segments: this.#pending.recognized(),
       guessedSegments: this.#guessedSegments,
       decodeMs: this.#decodeMs,
@@ -244,13 +264,14 @@ export class TranscriptionRun {
 
 function createSegmenter(
   options: TranscribeOptions,
-  { detector, recognizer }: TranscriptionServices,
+  detector: ModelInfo,
+  recognizer: ModelInfo,
 ): SpeechSegmenter {
   const samples = (ms: number) => Math.round((ms * SAMPLE_RATE) / 1_000);
-  const modelLimit = recognizer.model.info.maxSegmentSeconds || Number.POSITIVE_INFINITY;
+  const modelLimit = recognizer.maxSegmentSeconds || Number.POSITIVE_INFINITY;
   const longest = Math.min(options.maxSegmentSeconds ?? modelLimit, modelLimit);
   return new SpeechSegmenter({
-    windowSamples: detector.model.info.windowSamples,
+    windowSamples: detector.windowSamples,
     threshold: options.vad.threshold,
     minSpeechSamples: samples(options.vad.minSpeechMs),
     minSilenceSamples: samples(options.vad.minSilenceMs),

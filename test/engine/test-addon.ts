@@ -12,8 +12,8 @@ if (!TEST_ADDON_BUILT) {
   );
 }
 
-/** The fault switches of this process. */
-export function faults(): Pick<TestBinding, 'setFault' | 'clearFaults'> {
-  // Only addon_test.node is loaded here, and it exports both.
+/** The fault switches of this process, and what of the fakes exists in it. */
+export function faults(): Pick<TestBinding, 'setFault' | 'clearFaults' | 'liveObjects'> {
+  // Only addon_test.node is loaded here, and it exports them.
   return loadBinding(TEST_ADDON) as TestBinding;
 }

@@ -36,7 +36,13 @@ export function batching(slotCount: number, limits: Partial<BatcherLimits> = {})
   const { clock, slots } = model(slotCount);
   const all = { ...LIMITS, ...limits };
   const pool = new DoublePool(slotCount, all.maxItems);
-  const batcher = new Batcher({ label: 'double', clock, slots, pool: () => pool, limits: all });
+  const batcher = new Batcher({
+    label: 'double',
+    clock,
+    slots,
+    pool: () => Promise.resolve(pool),
+    limits: all,
+  });
   opened.push(batcher);
   /** Submits and looks on. */
   const submit = (each: Segment, options?: SubmitOptions): Seen<TaskResult> =>

@@ -10,6 +10,7 @@ import type {
   TaskItem,
   TaskOutcome,
   TaskResult,
+  TaskStream,
 } from '../../src/runtime/engine.ts';
 
 export function result(text: string): TaskResult {
@@ -96,12 +97,44 @@ export class DoubleRun implements NativeRun {
   }
 }
 
+/** One stream: its parts say how many chunks it has had. */
+export class DoubleStream implements TaskStream {
+  chunks = 0;
+  ended = false;
+  readonly #onEnd: () => void;
+
+  constructor(onEnd: () => void) {
+    this.#onEnd = onEnd;
+  }
+
+  push(): Promise<TaskResult> {
+    this.chunks += 1;
+    return Promise.resolve(result(`${this.chunks}`));
+  }
+
+  async finish(): Promise<TaskResult> {
+    await this.reset();
+    return result(`${this.chunks}`);
+  }
+
+  reset(): Promise<void> {
+    this.ended = true;
+    this.#onEnd();
+    return Promise.resolve();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.reset();
+  }
+}
+
 export class DoublePool implements SessionPool {
   readonly size: number;
-  readonly capacity = 8;
+  readonly capacity: number;
   readonly maxBatch: number;
   readonly sessionBytes: readonly number[];
   readonly runs: DoubleRun[] = [];
+  readonly streams: DoubleStream[] = [];
   readonly #running = new Set<number>();
   readonly #calls = new Map<number, number>();
   readonly #onClose: () => Promise<void>;
@@ -110,7 +143,9 @@ export class DoublePool implements SessionPool {
     size: number,
     maxBatch: number,
     onClose: () => Promise<void> = () => Promise.resolve(),
+    capacity = 8,
   ) {
+    this.capacity = capacity;
     this.size = size;
     this.maxBatch = maxBatch;
     this.sessionBytes = Array.from({ length: size }, () => 1_000);
@@ -129,20 +164,37 @@ export class DoublePool implements SessionPool {
     return run;
   }
 
+  startStream(slot: number): Promise<TaskStream> {
+    if (this.#running.has(slot)) {
+      return Promise.reject(new WavepoolError('SLOT_BUSY', `${slot}`));
+    }
+    this.#running.add(slot);
+    const stream = new DoubleStream(() => this.#running.delete(slot));
+    this.streams.push(stream);
+    return Promise.resolve(stream);
+  }
+
   close(): Promise<void> {
     return this.#onClose();
   }
 }
 
-/** Loads well at once unless the test replaces `onLoad`, `onPool` or `onPoolClose`. */
+/** Loads well at once unless the test replaces `onLoad`, `onPool` or `onPoolClose`; they are told the model's path. */
 export class DoubleEngine implements Engine {
   readonly build = { identity: 'double', ggml: '', compiler: '', flags: '', backend: 'cpu' };
   /** Loads and closes in their order. */
   readonly trace: string[] = [];
+  /** The same, with the pools that were made, each with its path. */
+  readonly events: string[] = [];
   readonly pools: DoublePool[] = [];
-  onLoad: () => Promise<void> = () => Promise.resolve();
-  onPool: () => Promise<void> = () => Promise.resolve();
-  onPoolClose: () => Promise<void> = () => Promise.resolve();
+  /** Sessions that the family supports, by path; 8 where none is given. */
+  readonly capacities = new Map<string, number>();
+  onLoad: (path: string) => Promise<void> = () => Promise.resolve();
+  onPool: (path: string) => Promise<void> = () => Promise.resolve();
+  onPoolClose: (path: string) => Promise<void> = () => Promise.resolve();
+
+  /** Weights and sessions that exist. */
+  live = { weights: 0, sessions: 0 };
 
   createPipe(): never {
     throw new Error('the double has no pipes');
@@ -152,9 +204,16 @@ export class DoubleEngine implements Engine {
     return Promise.resolve(silence);
   }
 
+  openLiveAudio(): never {
+    throw new Error('the double has no live audio');
+  }
+
   async loadModel(path: string): Promise<LoadedModel> {
     this.trace.push(`load ${path}`);
-    await this.onLoad();
+    this.events.push(`load ${path}`);
+    await this.onLoad(path);
+    this.live.weights += 1;
+    let closed = false;
     return {
       info: {
         family: 'double',
@@ -164,23 +223,36 @@ export class DoubleEngine implements Engine {
         nativeBatch: true,
         maxSegmentSeconds: 0,
         windowSamples: 0,
-        stateful: false,
+        stateful: path.startsWith('vad'),
       },
-      createPool: (options) => this.#createPool(options),
+      createPool: (options) => this.#createPool(path, options),
       createState: () => ({ kind: 'task-state' }),
       close: () => {
+        if (closed) return Promise.resolve();
+        closed = true;
+        this.live.weights -= 1;
         this.trace.push('close weights');
+        this.events.push(`close weights ${path}`);
         return Promise.resolve();
       },
     };
   }
 
-  async #createPool(options: PoolOptions): Promise<SessionPool> {
-    await this.onPool();
-    const pool = new DoublePool(options.slots, options.maxBatch, async () => {
-      await this.onPoolClose();
+  async #createPool(path: string, options: PoolOptions): Promise<SessionPool> {
+    await this.onPool(path);
+    const capacity = this.capacities.get(path) ?? 8;
+    if (options.slots > capacity) {
+      throw new WavepoolError('SLOTS_UNSUPPORTED', `double supports ${capacity} slots here`);
+    }
+    this.events.push(`pool ${path} ${options.slots}`);
+    this.live.sessions += options.slots;
+    const close = async (): Promise<void> => {
+      await this.onPoolClose(path);
+      this.live.sessions -= options.slots;
       this.trace.push('close sessions');
-    });
+      this.events.push(`close sessions ${path}`);
+    };
+    const pool = new DoublePool(options.slots, options.maxBatch, close, capacity);
     this.pools.push(pool);
     return pool;
   }

@@ -25,7 +25,7 @@ function entry(overrides: Partial<ModelConfiguration> = {}) {
   const engine = new DoubleEngine();
   const runtime = new Runtime(engine, clock);
   opened.push({ clock, runtime });
-  const model = runtime.add('tiny', {
+  const model = runtime.register('tiny', {
     path: 'tiny.gguf',
     mode: 'offline',
     slots: 2,
@@ -144,18 +144,20 @@ describe('loading', () => {
     expect(seen.value?.text).toBe('0.1:16000');
   });
 
-  test('a segment for a model that failed to load fails with that reason', async () => {
+  test('a segment for a model that failed to load tries again and fails with its own reason', async () => {
     const { engine, model } = entry();
     engine.onLoad = () => Promise.reject(new WavepoolError('MODEL_FILE_INVALID', 'tensor missing'));
     await expect(model.load()).rejects.toThrow();
     await expect(model.submit(segment('A', 1))).rejects.toEqual(
-      failure('MODEL_LOAD_FAILED', 'tensor missing'),
+      failure('MODEL_FILE_INVALID', 'tensor missing'),
     );
+    expect(engine.trace).toEqual(['load tiny.gguf', 'load tiny.gguf']);
+    expect(model.snapshot()).toMatchObject({ state: 'failed', activeSlots: 0 });
   });
 });
 
 describe('unloading', () => {
-  test('earlier work ends first, sessions die before weights, a later segment finds nothing', async () => {
+  test('earlier work ends first, sessions die before weights, a later segment loads again', async () => {
     const { engine, model } = entry();
     await model.load();
     const running = watch(model.submit(segment('A', 1)));
@@ -168,8 +170,12 @@ describe('unloading', () => {
     await turn();
     expect(running.value?.text).toBe('0.1:16000');
     expect(unloading.settled).toBe(true);
-    expect(later.error).toEqual(failure('MODEL_LOAD_FAILED', 'the model is unloaded'));
-    expect(engine.trace).toEqual(['load tiny.gguf', 'close sessions', 'close weights']);
+    const cycle = ['load tiny.gguf', 'close sessions', 'close weights', 'load tiny.gguf'];
+    expect(engine.trace).toEqual(cycle);
+    expect(model.snapshot()).toMatchObject({ state: 'ready', generation: 2 });
+    engine.pools[1]?.runs[0]?.finish();
+    await turn();
+    expect(later.value?.text).toBe('0.1:32000');
   });
 
   test('residency ends when the unload begins, not when the memory is free', async () => {
@@ -232,9 +238,9 @@ describe('the runtime', () => {
   test('an id is registered once and found by its name', () => {
     const { model, runtime } = entry();
     expect(runtime.entry('tiny')).toBe(model);
-    expect(() => runtime.add('tiny', model.configuration)).toThrow(failure('INVALID_REQUEST'));
+    expect(() => runtime.register('tiny', model.configuration)).toThrow(failure('INVALID_REQUEST'));
     expect(() => runtime.entry('huge')).toThrow(failure('MODEL_UNKNOWN', 'huge'));
-    expect(() => runtime.add('other', { ...model.configuration, slots: 17 })).toThrow(
+    expect(() => runtime.register('other', { ...model.configuration, slots: 17 })).toThrow(
       failure('SLOTS_UNSUPPORTED'),
     );
     expect([...runtime.entries.keys()]).toEqual(['tiny']);
@@ -242,7 +248,7 @@ describe('the runtime', () => {
 
   test('its snapshot is what the published schema says, for all models', async () => {
     const { model, runtime } = entry();
-    runtime.add('other', model.configuration);
+    runtime.register('other', model.configuration);
     await model.load();
     const status = RuntimeStatus.parse(runtime.snapshot());
     expect(status.build).toBe('double');

@@ -44,14 +44,16 @@ export interface Seen<T> {
   value?: T;
   error?: unknown;
   settled: boolean;
+  /** Resolves when the promise has settled, either way. */
+  ended: Promise<void>;
 }
 
 /** What a promise has come to by now, without waiting for it. */
 export function watch<T>(promise: Promise<T>): Seen<T> {
-  const seen: Seen<T> = { settled: false };
-  promise.then(
-    (value) => Object.assign(seen, { value, settled: true }),
-    (error: unknown) => Object.assign(seen, { error, settled: true }),
+  const seen: Seen<T> = { settled: false, ended: Promise.resolve() };
+  seen.ended = promise.then(
+    (value) => void Object.assign(seen, { value, settled: true }),
+    (error: unknown) => void Object.assign(seen, { error, settled: true }),
   );
   return seen;
 }

@@ -13,6 +13,8 @@ export function modelStatusOf(id: string, changes: Partial<ModelStatus> = {}): M
     task: 'transcribe',
     mode: 'offline',
     loaded: true,
+    leaving: 0,
+    idleMs: 0,
     slots: 2,
     activeSlots: 1,
     exclusive: false,

@@ -27,8 +27,8 @@ const UPLOAD = 'a'.repeat(64);
 async function workplace(script: Omit<EngineScript, 'audio'> = {}) {
   const folder = await temporaryFolder();
   const runtime = new Runtime(scriptedEngine({ audio: '.sss..', ...script }), systemClock);
-  const detector = runtime.add('vad', { ...CONFIGURATION, path: 'vad' });
-  const recognizer = runtime.add('asr', { ...CONFIGURATION, path: 'asr' });
+  const detector = runtime.register('vad', { ...CONFIGURATION, path: 'vad' });
+  const recognizer = runtime.register('asr', { ...CONFIGURATION, path: 'asr' });
   await Promise.all([detector.load(), recognizer.load()]);
   const results = await LocalResultStore.open(path.join(folder.path, 'results'));
   const uploadsDir = path.join(folder.path, 'uploads');

@@ -139,6 +139,7 @@ function scriptedModel(script: EngineScript, task: ModelInfo['task']): LoadedMod
           done: Promise.all(items.map((item) => runItem(item, script, info))),
           cancel: () => undefined,
         }),
+        startStream: () => Promise.reject(new Error('no streams here')),
         close: () => Promise.resolve(),
       }),
     close: () => Promise.resolve(),
@@ -151,6 +152,9 @@ export function scriptedEngine(script: EngineScript): Engine {
     build: { identity: 'scripted', ggml: '', compiler: '', flags: '', backend: 'cpu' },
     createPipe: () => {
       throw new Error('no pipes here');
+    },
+    openLiveAudio: () => {
+      throw new Error('no live audio here');
     },
     openAudio: () => Promise.resolve(new ScriptedAudio(script)),
     loadModel: (path) => Promise.resolve(scriptedModel(script, path === 'vad' ? 'vad' : 'asr')),

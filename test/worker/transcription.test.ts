@@ -24,8 +24,8 @@ const MINIMUM_SECONDS = 60;
 
 async function transcribe(script: EngineScript, signal = new AbortController().signal) {
   await using runtime = new Runtime(scriptedEngine(script), systemClock);
-  const detector = runtime.add('vad', { ...CONFIGURATION, path: 'vad' });
-  const recognizer = runtime.add('asr', { ...CONFIGURATION, path: 'asr' });
+  const detector = runtime.register('vad', { ...CONFIGURATION, path: 'vad' });
+  const recognizer = runtime.register('asr', { ...CONFIGURATION, path: 'asr' });
   await Promise.all([detector.load(), recognizer.load()]);
   const reader = await openInput(runtime.engine, { path: 'any' }, 'ffmpeg');
   const progress: TranscriptionProgress[] = [];

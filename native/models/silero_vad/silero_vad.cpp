@@ -7,6 +7,7 @@
 #include "framework/gguf_file.h"
 #include "models/silero_vad/session.h"
 #include "models/silero_vad/state.h"
+#include "models/silero_vad/stream_session.h"
 #include "models/silero_vad/weights.h"
 
 namespace wavepool::silero_vad {
@@ -30,6 +31,9 @@ class VadModel final : public ILoadedModel {
     [[nodiscard]] std::unique_ptr<IVoiceTaskSession> create_session(
         const SessionOptions& options) const override {
         try {
+            if (options.mode == RunMode::kStreaming) {
+                return std::make_unique<VadStreamSession>(weights_, options);
+            }
             return std::make_unique<VadSession>(weights_, options);
         } catch (const std::bad_alloc&) {
             throw Error(ErrorCode::kInsufficientMemory, "silero-vad: no memory for a session");

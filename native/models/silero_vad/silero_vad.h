@@ -21,6 +21,9 @@ namespace wavepool::silero_vad {
 /// these rules, kInputEmpty for no samples, kInputUndecodable for samples that are not finite (or
 /// beyond ±1e6), kCancelled.
 ///
+/// In streaming mode a session takes one live input in chunks of any size (stream_session.h) and
+/// gives the probabilities of the windows that became complete, the same as offline.
+///
 /// Probabilities are the same bits however an input is cut into requests and whatever else is in
 /// the batch. A session computes on its calling thread only, whatever SessionOptions::threads says:
 /// parallelism is sessions.

@@ -61,7 +61,7 @@ export class Subjects implements AsyncDisposable {
   /** Registers the model, or a file in its place, under one more id; nothing is loaded. */
   add(id: string, path = this.#plan.model.path): Subject {
     const { slots, threads, batch, mode } = this.#plan;
-    const entry = this.#runtime.add(id, {
+    const entry = this.#runtime.register(id, {
       path,
       mode: mode === 'streaming' ? 'streaming' : 'offline',
       slots,
@@ -76,7 +76,7 @@ export class Subjects implements AsyncDisposable {
 
   /** Every model at once. */
   async unloadAll(): Promise<void> {
-    await Promise.all([...this.#runtime.entries.values()].map((entry) => entry.unload()));
+    await this.#runtime.unloadMany('all');
   }
 
   status(): readonly ModelStatus[] {

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "audio/audio_input.h"
+#include "audio/channel_mixer.h"
+#include "audio/resampler.h"
+#include "framework/sample_store.h"
+
+namespace wavepool::audio {
+
+/// Frames of any rate and number of channels become 16 kHz mono in a store: mixed, then resampled.
+/// The samples do not depend on how the frames are divided over the calls. Used by one thread at a
+/// time; `store()` by any.
+class SampleWriter {
+  public:
+    /// Throws Error{kInvalidRequest} outside kMinSampleRate…kMaxSampleRate and 1…kMaxChannels.
+    SampleWriter(int sample_rate, int channels);
+
+    [[nodiscard]] const std::shared_ptr<SampleStore>& store() const noexcept { return store_; }
+
+    /// `interleaved` holds whole frames. What the filters need more context for comes later.
+    void write(std::span<const float> interleaved);
+    /// Appends the rest. Nothing may be written after.
+    void finish();
+
+    /// What was odd about the channels so far.
+    [[nodiscard]] std::vector<Warning> warnings() const;
+
+  private:
+    void resample(bool last);
+
+    const int channels_;
+    const std::shared_ptr<SampleStore> store_ = std::make_shared<SampleStore>();
+    ChannelMixer mixer_;
+    Resampler resampler_;
+    std::vector<float> mono_;
+    std::vector<float> resampled_;
+};
+
+}  // namespace wavepool::audio

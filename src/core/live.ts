@@ -1,0 +1,34 @@
+/** What callers of live streams choose. Left out, everything is as for jobs. */
+import { z } from 'zod';
+import { WavepoolError } from './errors.ts';
+import { TranscribeOptions, VadOptions } from './job.ts';
+
+/** Of detection alone. Segments are what was spoken: nothing is joined for the sake of a recognizer by default. */
+export const LiveVadSettings = z.strictObject({
+  /** Longer speech is split. */
+  maxSegmentSeconds: z.number().gt(0).max(600).default(600),
+  vad: VadOptions.extend({ targetSegmentMs: z.int().min(0).max(60_000).default(0) }).prefault({}),
+});
+export type LiveVadSettings = z.infer<typeof LiveVadSettings>;
+export type LiveVadSettingsInput = z.input<typeof LiveVadSettings>;
+
+export type LiveTranscribeSettingsInput = z.input<typeof TranscribeOptions>;
+
+/** @throws {WavepoolError} INVALID_REQUEST */
+export function parseLiveVadSettings(raw: LiveVadSettingsInput = {}): LiveVadSettings {
+  return parsed(LiveVadSettings, raw);
+}
+
+/** @throws {WavepoolError} INVALID_REQUEST */
+export function parseLiveTranscribeSettings(
+  raw: LiveTranscribeSettingsInput = {},
+): TranscribeOptions {
+  return parsed(TranscribeOptions, raw);
+}
+
+function parsed<Schema extends z.ZodType>(schema: Schema, raw: unknown): z.output<Schema> {
+  const result = schema.safeParse(raw);
+  if (result.success) return result.data;
+  const why = `options of a live stream: ${z.prettifyError(result.error)}`;
+  throw new WavepoolError('INVALID_REQUEST', why, { cause: result.error });
+}
