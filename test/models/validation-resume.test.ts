@@ -109,6 +109,20 @@ built(
 );
 
 built(
+  'streams beside each other are validated as a mode of their own',
+  async () => {
+    await installFake({ architecture: 'fake-vad' });
+    const evidence = await validate([], { mode: 'streaming' });
+    expect(evidence.verdicts.model).toBe('PASS');
+    const seen = evidence.counts[1]?.entries.find(({ id }) => id === 'M6')?.observed.join();
+    expect(seen).toContain('1 of 2 streams were abandoned, then 0 slots were leased');
+    const leaking = await validate(['neighbor'], { mode: 'streaming', fresh: true });
+    expect(leaking.verdicts.model).toBe('FAIL');
+  },
+  60_000,
+);
+
+built(
   'only one process validates a model in a mode',
   async () => {
     await installFake();

@@ -33,6 +33,7 @@ export const FRAMEWORK_ENTRIES: readonly FrameworkEntry[] = [
       'test/runtime/overdue.test.ts',
       'test/runtime/busy.test.ts',
       'test/runtime/capacity.test.ts',
+      'test/runtime/admission.test.ts',
       'test/runtime/batcher.test.ts',
       'test/runtime/batch-planner.test.ts',
       'test/engine/pools.test.ts',
@@ -42,7 +43,12 @@ export const FRAMEWORK_ENTRIES: readonly FrameworkEntry[] = [
     id: 'F2',
     title: 'loads and changes of configuration',
     suites: ['LoadModel', 'AdapterContract'],
-    files: ['test/runtime/model-entry.test.ts'],
+    files: [
+      'test/runtime/model-entry.test.ts',
+      'test/runtime/lazy-load.test.ts',
+      'test/runtime/reconfigure.test.ts',
+      'test/runtime/lifecycle.test.ts',
+    ],
   },
   {
     id: 'F3',
@@ -55,7 +61,12 @@ export const FRAMEWORK_ENTRIES: readonly FrameworkEntry[] = [
       'SampleStore',
       'WorkerThreads',
     ],
-    files: ['test/engine/lifetime.test.ts', 'test/engine/pools.test.ts'],
+    files: [
+      'test/engine/lifetime.test.ts',
+      'test/engine/pools.test.ts',
+      'test/engine/streams.test.ts',
+      'test/runtime/lifecycle-faults.test.ts',
+    ],
   },
   {
     id: 'F4',
@@ -63,6 +74,7 @@ export const FRAMEWORK_ENTRIES: readonly FrameworkEntry[] = [
     suites: ['SlotExecutor'],
     files: [
       'test/runtime/batcher-end.test.ts',
+      'test/runtime/shutdown.test.ts',
       'test/worker/held-jobs.test.ts',
       'test/worker/supervisor.test.ts',
       'test/queue/cancellation.redis.test.ts',
@@ -73,7 +85,11 @@ export const FRAMEWORK_ENTRIES: readonly FrameworkEntry[] = [
     id: 'F5',
     title: 'several models and eviction',
     suites: ['CpuBackend'],
-    files: ['test/runtime/stress.test.ts'],
+    files: [
+      'test/runtime/residency.test.ts',
+      'test/runtime/bulk-unload.test.ts',
+      'test/runtime/stress.test.ts',
+    ],
   },
   {
     id: 'F6',

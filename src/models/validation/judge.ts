@@ -180,7 +180,8 @@ const OTHER_MODES: Record<EvidenceMode, string> = {
   offline: 'native batches and streams are validated as modes of their own',
   batch:
     'native batches ran beside each other, each member compared by itself; streams are a mode of their own',
-  streaming: 'streams ran beside each other; offline requests and batches are modes of their own',
+  streaming:
+    'streams ran beside each other, fed in pieces; results are promises of each call, so there are no callbacks to own',
 };
 
 function modes({ mode }: CountFacts, starts: readonly JudgedStart[]): Finding {

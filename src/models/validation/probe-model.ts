@@ -34,11 +34,9 @@ async function offerOf(model: LoadedModel, { mode, threads, batch }: ProbeReques
   if (mode === 'batch' && !nativeBatch) {
     return { capacity: 0, refusal: `${family} has no native batches` };
   }
-  if (mode === 'streaming') {
-    return { capacity: 0, refusal: 'this version has no streaming sessions to validate' };
-  }
   try {
-    const pool = await model.createPool({ slots: 1, mode: 'offline', threads, maxBatch: batch });
+    const runMode = mode === 'streaming' ? 'streaming' : 'offline';
+    const pool = await model.createPool({ slots: 1, mode: runMode, threads, maxBatch: batch });
     await pool.close();
     return { capacity: pool.capacity };
   } catch (thrown) {

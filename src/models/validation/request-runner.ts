@@ -5,6 +5,7 @@ import type { Audio, TaskResult } from '../../runtime/engine.ts';
 import { SAMPLE_RATE } from '../../runtime/engine.ts';
 import { sha256Of } from '../file-hash.ts';
 import type { StartRecorder } from './start-recorder.ts';
+import { runStream } from './stream-request.ts';
 import type { Subject } from './subject.ts';
 
 /** An index that stands for a request that must be refused: samples that the input does not have. */
@@ -15,6 +16,8 @@ export interface GroupRequest {
   readonly group: StartGroup;
   /** Given when this is the first execution of its session after a load. */
   readonly coldGroup?: number | undefined;
+  /** Of a stream: it is ended in its midst, and its outcome counts for nothing. */
+  readonly abandon?: boolean | undefined;
 }
 
 export interface WaveEnd {
@@ -57,7 +60,8 @@ export class RequestRunner {
       requests.map((request) => this.#group(subject, request, wave, slots)),
     );
     await subject.idle();
-    const all = ended.flat();
+    const kept = ended.filter((_outcomes, at) => requests[at]?.abandon !== true);
+    const all = kept.flat();
     return {
       outcomes: all.filter(({ item }) => item !== INVALID_ITEM),
       refusals: all.filter(({ item }) => item === INVALID_ITEM),
@@ -80,7 +84,7 @@ export class RequestRunner {
   /** The items of a group share a key that no other request has, so they are one native batch. */
   #group(
     subject: Subject,
-    { group, coldGroup }: GroupRequest,
+    { group, coldGroup, abandon = false }: GroupRequest,
     wave: number,
     slots: Set<number>,
   ): Promise<ItemOutcome[]> {
@@ -89,7 +93,7 @@ export class RequestRunner {
     return Promise.all(
       group.map(async (index) => {
         let slot: number | undefined;
-        const end = await this.#submit(subject, index, key, (leased) => {
+        const end = await this.#submit(subject, { index, key, abandon }, (leased) => {
           slot = leased;
           slots.add(leased);
           const { loaded, activeSlots } = subject.status();
@@ -109,47 +113,78 @@ export class RequestRunner {
 
   async #submit(
     subject: Subject,
-    index: number,
-    key: string,
+    request: ItemRequest,
     onStart: (slot: number) => void,
   ): Promise<Pick<ItemOutcome, 'result' | 'text'>> {
-    const audio = this.#audios[Math.max(index, 0)];
-    const item = this.#plan.items[Math.max(index, 0)];
-    if (audio === undefined || item === undefined) throw new RangeError(`no item ${index}`);
-    const beyond = index === INVALID_ITEM ? audio.endSample : 0;
     try {
-      const result = await subject.submit({
-        jobId: key,
-        jobSequence: JOB_SEQUENCE,
-        priority: 0,
-        key,
-        jobRemainingSeconds: 0,
-        task: {
-          audio,
-          startSample: beyond + item.startSample,
-          endSample: beyond + item.endSample,
-          ...(this.#stateful ? { state: subject.createState() } : {}),
-          options: {},
-        },
-        onStart,
-      });
-      return { result: digest(result), text: result.text };
+      const results = await (this.#plan.mode === 'streaming'
+        ? this.#stream(subject, request, onStart)
+        : this.#segment(subject, request, onStart));
+      return { result: digest(results), text: results.map(({ text }) => text).join(' ') };
     } catch (thrown) {
       const { code, detail } = toWavepoolError(thrown);
       return { result: code, text: detail };
     }
   }
+
+  async #segment(
+    subject: Subject,
+    { index, key }: ItemRequest,
+    onStart: (slot: number) => void,
+  ): Promise<TaskResult[]> {
+    const result = await subject.submit({
+      jobId: key,
+      jobSequence: JOB_SEQUENCE,
+      priority: 0,
+      key,
+      jobRemainingSeconds: 0,
+      task: {
+        ...this.#stretch(index),
+        ...(this.#stateful ? { state: subject.createState() } : {}),
+        options: {},
+      },
+      onStart,
+    });
+    return [result];
+  }
+
+  async #stream(
+    subject: Subject,
+    { index, abandon }: ItemRequest,
+    onStart: (slot: number) => void,
+  ): Promise<TaskResult[]> {
+    using lease = await subject.acquireStream();
+    onStart(lease.slot);
+    return await runStream(lease, { ...this.#stretch(index), turn: Math.max(index, 0), abandon });
+  }
+
+  /** The invalid item lies behind the end of the first one's input. */
+  #stretch(index: number) {
+    const audio = this.#audios[Math.max(index, 0)];
+    const item = this.#plan.items[Math.max(index, 0)];
+    if (audio === undefined || item === undefined) throw new RangeError(`no item ${index}`);
+    const beyond = index === INVALID_ITEM ? audio.endSample : 0;
+    return {
+      audio,
+      startSample: beyond + item.startSample,
+      endSample: beyond + item.endSample,
+    };
+  }
+}
+
+interface ItemRequest {
+  readonly index: number;
+  /** Of the group. */
+  readonly key: string;
+  readonly abandon: boolean;
 }
 
 /** Over everything that a result says: nothing is left out of the comparison. */
-function digest({ text, tokens, truncated, probabilities }: TaskResult): string {
-  const { buffer, byteOffset, byteLength } = probabilities;
-  return sha256Of(
-    JSON.stringify({
-      text,
-      tokens: [...tokens],
-      truncated,
-      probabilities: Buffer.from(buffer, byteOffset, byteLength).toString('base64'),
-    }),
-  );
+function digest(results: readonly TaskResult[]): string {
+  const said = results.map(({ text, tokens, truncated, probabilities }) => {
+    const { buffer, byteOffset, byteLength } = probabilities;
+    const bytes = Buffer.from(buffer, byteOffset, byteLength).toString('base64');
+    return { text, tokens: [...tokens], truncated, probabilities: bytes };
+  });
+  return sha256Of(JSON.stringify(said));
 }

@@ -67,6 +67,7 @@ class ModelStart {
     await this.#warm('warm', warm);
     await this.#serial();
     await this.#invalid();
+    await this.#abandoned();
     await this.#unload();
     await this.#cold('reload');
     await this.#warm('reload', again);
@@ -151,6 +152,28 @@ class ModelStart {
       'an invalid request is refused beside healthy ones',
       refused && refusal.result !== 'INTERNAL',
       refusal === undefined ? 'it did not end' : `it ended with ${refusal.result}`,
+    );
+  }
+
+  /** Every second stream ends in its midst; those beside it and those after it are none the worse. */
+  async #abandoned(): Promise<void> {
+    const { mode, warm } = this.#plan;
+    if (mode !== 'streaming') return;
+    const groups = warm[0] ?? [];
+    const requests = groups.map((group, at): GroupRequest => ({ group, abandon: at % 2 === 0 }));
+    this.#record(await this.#runner.wave(this.#model, requests));
+    const { activeSlots } = this.#model.status();
+    this.#recorder.check(
+      'M6',
+      'abandoned streams give their slots back',
+      activeSlots === 0,
+      `${Math.ceil(groups.length / 2)} of ${groups.length} streams were abandoned, then ${activeSlots} slots were leased`,
+    );
+    this.#record(
+      await this.#runner.wave(
+        this.#model,
+        groups.map((group) => ({ group })),
+      ),
     );
   }
 

@@ -7,6 +7,7 @@ import { systemClock } from '../../runtime/clock.ts';
 import type { Engine, TaskResult, TaskState } from '../../runtime/engine.ts';
 import type { ModelEntry } from '../../runtime/model-entry.ts';
 import { Runtime } from '../../runtime/runtime.ts';
+import type { StreamLease } from '../../runtime/stream-lease.ts';
 
 /** Longer than any item. */
 const LONGEST_ITEM_SECONDS = 60;
@@ -30,6 +31,11 @@ export class Subject {
 
   submit(segment: Segment): Promise<TaskResult> {
     return this.#entry.submit(segment);
+  }
+
+  /** Leases a slot for a stream. */
+  acquireStream(): Promise<StreamLease> {
+    return this.#entry.acquireStream();
   }
 
   /** Resolves when no slot is leased: requests end a moment before their leases do. Gives up after a while. */

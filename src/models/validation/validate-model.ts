@@ -205,7 +205,8 @@ class ModelGate {
       model,
       ...(addonPath === undefined ? {} : { addonPath }),
       mode,
-      stateful: this.#probe.stateful,
+      // A stream keeps its state in its session.
+      stateful: this.#probe.stateful && mode !== 'streaming',
       slots,
       threads,
       batch: this.#batch,
