@@ -6,7 +6,7 @@ import type { ModelConfiguration } from '../runtime/model-configuration.ts';
 import type { ModelEntry } from '../runtime/model-entry.ts';
 import { Runtime } from '../runtime/runtime.ts';
 import { DecodeAllowance } from './decode-allowance.ts';
-import { admitSlots } from './slot-admission.ts';
+import { EvidenceSlots } from './slot-admission.ts';
 import { DECODE_STEP_SECONDS } from './transcription.ts';
 
 /** Jobs taken beyond what fills every slot's batch, so that the next batch is ready when one ends. */
@@ -32,20 +32,25 @@ export function jobConcurrency({ slots, batch }: WorkerModel): number {
 
 /**
  * Registers the models and loads them all.
- * @throws {WavepoolError} CAPACITY_UNVALIDATED, SLOTS_UNSUPPORTED, INSUFFICIENT_MEMORY, or why a load failed; nothing stays loaded then.
+ * @throws {WavepoolError} CAPACITY_UNVALIDATED, SLOTS_UNSUPPORTED, INSUFFICIENT_MEMORY, or why a load failed; nothing
+ * stays loaded then.
  */
 export async function loadServedModels(
   engine: Engine,
   settings: WorkerSettings,
 ): Promise<ServedModels> {
-  const runtime = new Runtime(engine, systemClock);
+  const slotPolicy = new EvidenceSlots(settings.models, { engine });
+  const runtime = new Runtime(engine, systemClock, { slotPolicy });
   try {
     const detector = runtime.register(settings.detector.id, detectorConfiguration(settings));
     for (const model of settings.models) {
-      const slots = await admitSlots(model, { engine });
+      const slots = await slotPolicy.admit(model);
       runtime.register(model.id, recognizerConfiguration(model, slots));
     }
     await runtime.loadEagerly();
+    for (const model of settings.models) {
+      await slotPolicy.learn(model, runtime.entry(model.id).model.info);
+    }
     return { runtime, detector, allowance: decodeAllowance() };
   } catch (error) {
     await runtime.close();

@@ -6,7 +6,9 @@ import { EvidenceStore, type ModelAdmission } from '../models/evidence-store.ts'
 import { sha256OfFile } from '../models/file-hash.ts';
 import { measuredSessionBytes } from '../models/session-cost.ts';
 import { admittedSlots } from '../runtime/capacity.ts';
-import type { Engine, LoadedModel } from '../runtime/engine.ts';
+import type { Engine, LoadedModel, ModelInfo } from '../runtime/engine.ts';
+import type { ModelConfiguration } from '../runtime/model-configuration.ts';
+import type { SlotPolicy } from '../runtime/slot-check.ts';
 
 /** What the rest of a worker needs while its sessions work: decoded audio, the detector, JavaScript. */
 const SPARE_BYTES = 64 * 2 ** 20;
@@ -24,37 +26,87 @@ export function evidenceMode(batch: number): EvidenceMode {
   return batch > 1 ? 'batch' : 'offline';
 }
 
-/**
- * One slot is always admitted, and nothing is looked at for it. For more, the model is loaded once with one session, which
- * tells what the family supports and what a session costs, and is gone again when this returns.
- * @throws {WavepoolError} SLOTS_UNSUPPORTED, CAPACITY_UNVALIDATED, INSUFFICIENT_MEMORY, or why the model cannot be loaded
- */
-export async function admitSlots(
-  model: WorkerModel,
-  services: SlotAdmissionServices,
-): Promise<number> {
-  if (model.slots === 1) return 1;
-  const { engine, availableBytes = () => process.availableMemory() } = services;
-  const loaded = await engine.loadModel(model.path);
-  try {
-    const cost = await sessionCost(loaded, model);
-    const admission = await admissionOf(model, loaded, services);
-    const slots = admittedSlots({
+interface Learned {
+  readonly path: string;
+  readonly batch: number;
+  readonly count: number;
+}
+
+/** The counts that models of this worker may have: when it starts, and in later changes of their configuration. */
+export class EvidenceSlots implements SlotPolicy {
+  readonly unvalidated: boolean;
+  readonly #services: SlotAdmissionServices;
+  readonly #learned = new Map<string, Learned>();
+
+  constructor(models: readonly WorkerModel[], services: SlotAdmissionServices) {
+    this.unvalidated = models.some((model) => model.unvalidatedSlots);
+    this.#services = services;
+  }
+
+  /**
+   * The slots to start with. One is always admitted, and nothing is looked at for it. For more, the model is loaded once
+   * with one session, which tells what the family supports and what a session costs, and is gone again afterwards.
+   * @throws {WavepoolError} SLOTS_UNSUPPORTED, CAPACITY_UNVALIDATED, INSUFFICIENT_MEMORY, or why the model cannot be loaded
+   */
+  async admit(model: WorkerModel): Promise<number> {
+    if (model.slots === 1) return 1;
+    const { engine, availableBytes = () => process.availableMemory() } = this.#services;
+    const loaded = await engine.loadModel(model.path);
+    try {
+      const cost = await sessionCost(loaded, model);
+      const admission = await this.#ask(model, loaded.info);
+      const slots = admittedSlots({
+        model: model.id,
+        requested: model.slots,
+        evidence: admission.count,
+        reason: admission.reason,
+        mode: evidenceMode(model.batch),
+        unvalidated: model.unvalidatedSlots,
+        advertised: cost.capacity,
+      });
+      const { record } = admission;
+      const measured = record === undefined ? 0 : (measuredSessionBytes(record) ?? 0);
+      // The weights are in memory at this moment, so what is available is for sessions.
+      requireMemory(model, Math.max(cost.sessionBytes, measured), availableBytes());
+      return slots;
+    } finally {
+      await loaded.close();
+    }
+  }
+
+  /** Looks up what a model that started with one slot may be given later. */
+  async learn(model: WorkerModel, info: ModelInfo): Promise<void> {
+    if (this.#learned.has(model.id)) return;
+    const store = this.#store(model);
+    if (await store.holds(model.id, evidenceMode(model.batch))) await this.#ask(model, info);
+  }
+
+  /** For the batches and the weights that the model started with; others are unknown, which is one. */
+  evidence(id: string, { path, maxBatch }: ModelConfiguration): number {
+    const learned = this.#learned.get(id);
+    if (learned === undefined || learned.path !== path || maxBatch > learned.batch) return 1;
+    return evidenceMode(maxBatch) === evidenceMode(learned.batch) ? learned.count : 1;
+  }
+
+  async #ask(model: WorkerModel, info: ModelInfo): Promise<ModelAdmission> {
+    const { engine } = this.#services;
+    const identity = {
       model: model.id,
-      requested: model.slots,
-      evidence: admission.count,
-      reason: admission.reason,
+      checkpointSha256: await sha256OfFile(model.path),
+      build: engine.build.identity,
+      backend: engine.build.backend,
+      family: info.family,
+      task: info.task,
       mode: evidenceMode(model.batch),
-      unvalidated: model.unvalidatedSlots,
-      advertised: cost.capacity,
-    });
-    const { record } = admission;
-    const measured = record === undefined ? 0 : (measuredSessionBytes(record) ?? 0);
-    // The weights are in memory at this moment, so what is available is for sessions.
-    requireMemory(model, Math.max(cost.sessionBytes, measured), availableBytes());
-    return slots;
-  } finally {
-    await loaded.close();
+    };
+    const admission = await this.#store(model).admitted(identity, model.batch);
+    const { path, batch } = model;
+    this.#learned.set(model.id, { path, batch, count: admission.count });
+    return admission;
+  }
+
+  #store(model: WorkerModel): EvidenceStore {
+    return this.#services.evidence ?? EvidenceStore.ofWeights(model.path);
   }
 }
 
@@ -65,23 +117,6 @@ async function sessionCost(loaded: LoadedModel, { threads, batch }: WorkerModel)
   } finally {
     await pool.close();
   }
-}
-
-async function admissionOf(
-  model: WorkerModel,
-  { info }: LoadedModel,
-  { engine, evidence = EvidenceStore.ofWeights(model.path) }: SlotAdmissionServices,
-): Promise<ModelAdmission> {
-  const identity = {
-    model: model.id,
-    checkpointSha256: await sha256OfFile(model.path),
-    build: engine.build.identity,
-    backend: engine.build.backend,
-    family: info.family,
-    task: info.task,
-    mode: evidenceMode(model.batch),
-  };
-  return evidence.admitted(identity, model.batch);
 }
 
 function requireMemory(
