@@ -7,6 +7,8 @@ const COMMANDS: readonly (readonly string[])[] = [
   ['doctor'],
   ['models', 'list'],
   ['models', 'pull'],
+  ['models', 'validate'],
+  ['framework', 'validate'],
   ['watch'],
   ['enqueue'],
   ['status'],
