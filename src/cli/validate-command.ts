@@ -2,7 +2,9 @@
 import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { type Command, Option } from 'commander';
+import { WavepoolError } from '../core/errors.ts';
 import type { EvidenceMode, EvidenceStatus, ModelEvidence } from '../core/evidence.ts';
+import { ModelId } from '../core/job.ts';
 import { EvidenceStore } from '../models/evidence-store.ts';
 import { renderReport } from '../models/validation/report-page.ts';
 import { StartProcess } from '../models/validation/start-process.ts';
@@ -12,7 +14,7 @@ import { printLine } from './context.ts';
 import { evidenceMachine } from './evidence-machine.ts';
 import { EXIT, type ExitCode } from './exit-codes.ts';
 import { isInterruption, watchInterrupts } from './interrupts.ts';
-import { openModels, pullModel } from './model-access.ts';
+import { openModels, type PullViewOptions, pullModel } from './model-access.ts';
 import { parseCount, placesOf } from './options.ts';
 import { textTable } from './text-table.ts';
 
@@ -26,6 +28,7 @@ interface ValidateOptions {
   readonly mode: EvidenceMode;
   readonly batch: number;
   readonly threads: number;
+  readonly file?: string;
   readonly fresh?: true;
   readonly report?: string;
   readonly modelsDir?: string;
@@ -61,6 +64,10 @@ export function addValidateCommand(models: Command, context: CliContext): void {
       DEFAULT_BATCH,
     )
     .option('--threads <n>', 'compute threads of one slot', parseCount(64), 1)
+    .option(
+      '--file <file>',
+      'weights that are not of the catalogue; evidence goes beside their folder',
+    )
     .option('--fresh', 'forget the starts of an earlier call')
     .option('--report <file>', 'write a page about it; `html` names it after the model')
     .option('--models-dir <dir>', 'weights and evidence (default: $XDG_DATA_HOME/wavepool/models)')
@@ -81,15 +88,13 @@ async function validate(id: string, options: ValidateOptions, context: CliContex
   using view = new ProgressView(context, quiet);
   try {
     const { signal } = watch;
-    const { path: weights } = await pullModel(openModels(config, context), id, context, {
-      quiet,
-      signal,
-    });
+    const place = await placeOf(id, options, context, { quiet, signal });
+    const { store } = place;
     const evidence = await validateModel({
-      model: { id, path: weights },
+      model: { id, path: place.weights },
       ...options,
       addonPath: config.addonPath,
-      store: new EvidenceStore(config),
+      store,
       worker: new StartProcess(),
       machine: evidenceMachine(),
       reproduce: commandOf(id, options),
@@ -98,21 +103,44 @@ async function validate(id: string, options: ValidateOptions, context: CliContex
       onJudged: (judged) => view.judged(judged),
     });
     view.close();
-    await finish(evidence, options, config.modelsDir, context);
+    await finish(evidence, options, store, context);
   } catch (error) {
     if (!isInterruption(error, watch)) throw error;
     context.exitCode = EXIT.interrupted;
   }
 }
 
+interface Place {
+  readonly weights: string;
+  readonly store: EvidenceStore;
+}
+
+/** @throws {WavepoolError} INVALID_REQUEST for a name that no model can have, and what `pullModel` throws */
+async function placeOf(
+  id: string,
+  options: ValidateOptions,
+  context: CliContext,
+  pull: PullViewOptions,
+): Promise<Place> {
+  const config = placesOf(context.config, options);
+  if (options.file === undefined) {
+    const { path: weights } = await pullModel(openModels(config, context), id, context, pull);
+    return { weights, store: new EvidenceStore(config) };
+  }
+  if (!ModelId.safeParse(id).success) {
+    throw new WavepoolError('INVALID_REQUEST', `${id} cannot be the name of a model`);
+  }
+  const weights = path.resolve(options.file);
+  return { weights, store: EvidenceStore.ofWeights(weights) };
+}
+
 async function finish(
   evidence: ModelEvidence,
   options: ValidateOptions,
-  modelsDir: string,
+  store: EvidenceStore,
   context: CliContext,
 ): Promise<void> {
   const { model: id, mode, build } = evidence.identity;
-  const store = new EvidenceStore({ modelsDir });
   const { count, reason } = await store.admitted(evidence.identity, evidence.manifest.batch);
   if (options.report !== undefined) {
     const file = path.resolve(options.report === 'html' ? `${id}-${mode}.html` : options.report);
@@ -160,8 +188,9 @@ export function resultTable({ counts }: ModelEvidence): string {
   return `${textTable([head, ...rows])}${reasons.join('')}`;
 }
 
-function commandOf(id: string, { slots, mode, batch, threads }: ValidateOptions): string {
+function commandOf(id: string, { slots, mode, batch, threads, file }: ValidateOptions): string {
   const parts = [`wavepool models validate ${id} --slots ${slots} --mode ${mode}`];
+  if (file !== undefined) parts.push(`--file ${file}`);
   if (mode === 'batch' && batch !== DEFAULT_BATCH) parts.push(`--batch ${batch}`);
   if (threads !== 1) parts.push(`--threads ${threads}`);
   return parts.join(' ');

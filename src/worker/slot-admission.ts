@@ -82,9 +82,10 @@ export class EvidenceSlots implements SlotPolicy {
   }
 
   /** For the batches and the weights that the model started with; others are unknown, which is one. */
-  evidence(id: string, { path, maxBatch }: ModelConfiguration): number {
+  evidence(id: string, { path, mode, maxBatch }: ModelConfiguration): number {
     const learned = this.#learned.get(id);
-    if (learned === undefined || learned.path !== path || maxBatch > learned.batch) return 1;
+    if (learned === undefined || mode !== 'offline') return 1;
+    if (learned.path !== path || maxBatch > learned.batch) return 1;
     return evidenceMode(maxBatch) === evidenceMode(learned.batch) ? learned.count : 1;
   }
 

@@ -128,5 +128,6 @@ test('a model that starts with one slot may later be given what evidence admits'
   expect(policy.evidence('double', configuration)).toBe(2);
   expect(policy.evidence('double', { ...configuration, maxBatch: 8 })).toBe(1);
   expect(policy.evidence('double', { ...configuration, path: 'other.gguf' })).toBe(1);
+  expect(policy.evidence('double', { ...configuration, mode: 'streaming' })).toBe(1);
   expect(policy.evidence('unknown', configuration)).toBe(1);
 });
