@@ -10,8 +10,8 @@ export interface SlotAdmission {
   readonly evidence: number;
   /** Why evidence admits no more; for people. */
   readonly reason?: string | undefined;
-  /** What the command would have to validate. @defaultValue what the command validates by itself */
-  readonly mode?: string | undefined;
+  /** Of the command that would admit more, such as `--batch 8`. @defaultValue none */
+  readonly validateOptions?: string | undefined;
   /** The operator takes a count without evidence (`--unvalidated-slots`). */
   readonly unvalidated: boolean;
   /** What the family advertises for these options. */
@@ -41,11 +41,11 @@ export function admittedSlots(admission: SlotAdmission): number {
     );
   }
   if (requested > evidence && !unvalidated) {
-    const { reason, mode } = admission;
+    const { reason, validateOptions } = admission;
     throw new WavepoolError(
       'CAPACITY_UNVALIDATED',
       `${model} is validated for ${evidence}, ${requested} were requested${reason ? ` (${reason})` : ''}; run: ` +
-        `wavepool models validate ${model} --slots ${requested}${mode ? ` --mode ${mode}` : ''}`,
+        `wavepool models validate ${model} --slots ${requested}${validateOptions ? ` ${validateOptions}` : ''}`,
     );
   }
   if (requested > memory) {

@@ -60,7 +60,7 @@ export class EvidenceSlots implements SlotPolicy {
         requested: model.slots,
         evidence: admission.count,
         reason: admission.reason,
-        mode: evidenceMode(model.batch),
+        validateOptions: model.batch > 1 ? `--batch ${model.batch}` : '--mode offline',
         unvalidated: model.unvalidatedSlots,
         advertised: cost.capacity,
       });
