@@ -3,8 +3,14 @@ import process from 'node:process';
 import type { MemorySample, StartPhase } from '../../core/evidence.ts';
 import type { ItemOutcome, StartCheck, StartReport } from '../../core/validation-ipc.ts';
 
-/** Between samples of resident memory; short peaks within it are missed. */
-export const SAMPLE_INTERVAL_MS = 100;
+/** Between looks at resident memory; short peaks within it are missed. */
+const SAMPLE_INTERVAL_MS = 100;
+const NOTEWORTHY_BYTES = 2 ** 20;
+const LONGEST_GAP_MS = 1_000;
+
+function residentSize(): number {
+  return process.memoryUsage.rss();
+}
 
 export interface RecorderOptions {
   /** Told when a phase or a wave begins. */
@@ -32,7 +38,7 @@ export class StartRecorder implements Disposable {
   constructor(options: RecorderOptions) {
     this.#options = options;
     this.#sample();
-    this.#timer = setInterval(() => this.#sample(), SAMPLE_INTERVAL_MS).unref();
+    this.#timer = setInterval(() => this.#sampleByTime(), SAMPLE_INTERVAL_MS).unref();
   }
 
   get phase(): StartPhase {
@@ -95,8 +101,17 @@ export class StartRecorder implements Disposable {
     clearInterval(this.#timer);
   }
 
+  /** Between two samples that are kept the size changed by less than a mebibyte, for a second at most. */
+  #sampleByTime(): void {
+    const last = this.#memory.at(-1);
+    const { residentBytes = residentSize } = this.#options;
+    const changed = Math.abs(residentBytes() - (last?.residentBytes ?? 0)) >= NOTEWORTHY_BYTES;
+    const elapsedMs = performance.now() - this.#startedMs - (last?.atMs ?? 0);
+    if (changed || elapsedMs >= LONGEST_GAP_MS) this.#sample();
+  }
+
   #sample(wave?: number): void {
-    const { residentBytes = () => process.memoryUsage.rss() } = this.#options;
+    const { residentBytes = residentSize } = this.#options;
     this.#memory.push({
       atMs: Math.round(performance.now() - this.#startedMs),
       phase: this.#phase,
