@@ -117,6 +117,9 @@ export const ModelProbe = z.strictObject({
   stateful: z.boolean(),
   maxSegmentSeconds: z.number(),
   windowSamples: z.int().nonnegative(),
+  weightBytes: z.int().nonnegative(),
+  /** Of one session before its first request: the least that a slot costs. */
+  sessionBytes: z.int().nonnegative(),
   /** Sessions that the family advertises for the mode; 0 when it does not offer the mode, with the reason. */
   capacity: z.int().nonnegative(),
   refusal: z.string().optional(),

@@ -73,6 +73,18 @@ built(
 );
 
 built(
+  'what cannot fit is blocked with figures, which is no failure',
+  async () => {
+    await installFake();
+    const evidence = await validate([], { availableBytes: () => 10_000 });
+    expect(evidence.verdicts).toMatchObject({ model: 'BLOCKED', performance: 'memory-blocked' });
+    expect(evidence.counts.map(({ verdict }) => verdict)).toEqual(['PASS', 'BLOCKED']);
+    expect(evidence.counts[1]?.entries[0]?.reason).toContain('2 slots needs 1 MiB at least');
+  },
+  60_000,
+);
+
+built(
   'a family that supports fewer slots, or no such mode, is told as unsupported',
   async () => {
     await installFake({ capacity: 1, nativeBatch: false });

@@ -53,6 +53,8 @@ export interface ValidateModelOptions {
   readonly store: EvidenceStore;
   readonly worker: ValidationWorker;
   readonly machine: EvidenceMachine;
+  /** @defaultValue what the system can still give to this process */
+  readonly availableBytes?: (() => number) | undefined;
   /** The command that repeats it. */
   readonly reproduce: string;
   readonly signal?: AbortSignal | undefined;
@@ -133,10 +135,8 @@ class ModelGate {
     const { slots: most } = this.#options;
     let refusal = this.#probe.refusal === undefined ? undefined : unsupported(this.#probe.refusal);
     for (let slots = 1; slots <= most && refusal === undefined; slots += 1) {
-      if (slots > this.#probe.capacity) {
-        refusal = unsupported(`the family supports ${this.#probe.capacity} at most`);
-        break;
-      }
+      refusal = this.#obstacle(slots);
+      if (refusal !== undefined) break;
       await this.#runCount(slots);
       const { verdict } = this.#judge(slots);
       if (verdict === 'PASS') continue;
@@ -144,6 +144,17 @@ class ModelGate {
     }
     if (refusal === undefined) await this.#recall(most + 1);
     return this.#record(refusal, new Date().toISOString());
+  }
+
+  /** What keeps a count from being tried. A start holds two models in its recovery. */
+  #obstacle(slots: number): NotRun | undefined {
+    const { capacity, weightBytes, sessionBytes } = this.#probe;
+    if (slots > capacity) return unsupported(`the family supports ${capacity} at most`);
+    const { availableBytes = () => process.availableMemory() } = this.#options;
+    const [needed, available] = [2 * (weightBytes + slots * sessionBytes), availableBytes()];
+    if (needed <= available) return undefined;
+    const figures = `a start with ${slots} slots needs ${mib(needed)} MiB at least, ${mib(available)} MiB are available`;
+    return { status: 'BLOCKED', reason: figures };
   }
 
   /** Stops early once something has failed: the count cannot pass any more. */
@@ -276,6 +287,10 @@ class ModelGate {
 
 function batchOf({ mode, batch }: ValidateModelOptions): number {
   return mode === 'batch' ? batch : 1;
+}
+
+function mib(bytes: number): number {
+  return Math.ceil(bytes / 2 ** 20);
 }
 
 function unsupported(reason: string): NotRun {
