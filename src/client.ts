@@ -28,7 +28,10 @@ export type {
   WorkerResource,
 } from './core/api.ts';
 export type { BatchItemResource, BatchResource, BatchResultLine } from './core/batch-api.ts';
+export type { ControlOutcome, ModelSettings, SwapStrategy } from './core/control.ts';
+export { ControlFailedError } from './core/control-api.ts';
 export { ERROR_CODES, type ErrorCode, WavepoolError } from './core/errors.ts';
 export type { ServiceEvent } from './core/events.ts';
 export { InvalidRequestError } from './core/problem.ts';
+export type { SpeechActivity, SpeechActivitySegment } from './core/speech-activity.ts';
 export type { Transcript, TranscriptSegment } from './core/transcript.ts';

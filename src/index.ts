@@ -18,15 +18,26 @@ export {
   WavepoolError,
 } from './core/errors.ts';
 export {
+  DetectionOptions,
   JobClocks,
   JobData,
   JobInput,
   JobOutcome,
   JobProgress,
+  JobTask,
   NewJob,
   TranscribeOptions,
   VadOptions,
 } from './core/job.ts';
+export { JobResult } from './core/job-result.ts';
+export {
+  FORMATS_OF_TASK,
+  RESULT_FORMATS,
+  type ResultFormat,
+  renderResult,
+} from './core/result-formats.ts';
+export { SpeechActivity, SpeechActivitySegment } from './core/speech-activity.ts';
+export { renderSpeech, SPEECH_FORMATS, type SpeechFormat } from './core/speech-formats.ts';
 export { Transcript, TranscriptSegment, TranscriptWarning } from './core/transcript.ts';
 export {
   renderTranscript,

@@ -4,8 +4,8 @@ import { createReadStream } from 'node:fs';
 import path from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import type { ErrorCode } from '../core/errors.ts';
+import type { ResultFormat } from '../core/result-formats.ts';
 import type { DoneRecord, FailedRecord, InputRecord } from '../core/run-manifest.ts';
-import type { TranscriptFormat } from '../core/transcript-formats.ts';
 import type { OutputFolder } from './output-folder.ts';
 import { outputFileName } from './output-names.ts';
 import type { ScannedInput } from './scan.ts';
@@ -30,7 +30,7 @@ export interface RunInput extends ScannedInput {
 export type InputPlan =
   /** Everything wanted is there. */
   | { readonly kind: 'finished'; readonly record: DoneRecord }
-  /** The transcript exists, some of its formats do not. */
+  /** The result exists, some of its formats do not. */
   | { readonly kind: 'render'; readonly record: DoneRecord }
   /** It failed and would fail again. */
   | { readonly kind: 'report'; readonly record: FailedRecord }
@@ -38,7 +38,7 @@ export type InputPlan =
 
 export interface PlanContext {
   readonly output: OutputFolder;
-  readonly formats: readonly TranscriptFormat[];
+  readonly formats: readonly ResultFormat[];
   /** Model, weights and options; see `InputRecord`. */
   readonly optionsKey: string;
 }
@@ -61,7 +61,7 @@ export function isPermanentFailure(code: ErrorCode): boolean {
 }
 
 /** Relative to the output directory. */
-export function outputPath(input: ScannedInput, format: TranscriptFormat): string {
+export function outputPath(input: ScannedInput, format: ResultFormat): string {
   return path.join(input.outputFolder, outputFileName(input.outputName, format));
 }
 

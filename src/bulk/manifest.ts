@@ -12,6 +12,7 @@ import path from 'node:path';
 import { WavepoolError } from '../core/errors.ts';
 import type { InputRecord } from '../core/run-manifest.ts';
 import { parseInputRecord } from '../core/run-manifest.ts';
+import { syncFolder } from '../storage/durable-file.ts';
 
 const FILE_NAME = 'inputs.jsonl';
 const READ_BYTES = 64 * 1024;
@@ -184,13 +185,4 @@ async function* readLines(file: FileHandle): AsyncGenerator<Line> {
 /** 48 bits: two of a million inputs share a key with a chance of 1 in 500, and then one is only looked at again. */
 function keyOf(text: string): number {
   return hash('sha256', text, 'buffer').readUIntBE(0, 6);
-}
-
-async function syncFolder(folder: string): Promise<void> {
-  const handle = await open(folder, 'r');
-  try {
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
 }

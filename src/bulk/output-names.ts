@@ -5,8 +5,7 @@
  */
 import { createHash } from 'node:crypto';
 import path from 'node:path';
-import type { TranscriptFormat } from '../core/transcript-formats.ts';
-import { TRANSCRIPT_FORMATS } from '../core/transcript-formats.ts';
+import { fileExtension, RESULT_FORMATS, type ResultFormat } from '../core/result-formats.ts';
 
 /** Most file systems allow 255 bytes a name. */
 const MAX_NAME_BYTES = 255;
@@ -48,9 +47,9 @@ export function outputNames(
   return candidates.map(nameOf);
 }
 
-/** `NAME.FORMAT`, shortened with a hash when it is longer than a file system allows. */
-export function outputFileName(name: string, format: TranscriptFormat): string {
-  const extension = `.${format}`;
+/** `NAME.EXTENSION`, shortened with a hash when it is longer than a file system allows. */
+export function outputFileName(name: string, format: ResultFormat): string {
+  const extension = `.${fileExtension(format)}`;
   if (Buffer.byteLength(name + extension) <= MAX_NAME_BYTES) return name + extension;
   const tail = `~${shortHash(name)}${extension}`;
   return cutToBytes(name, MAX_NAME_BYTES - Buffer.byteLength(tail)) + tail;
@@ -102,7 +101,7 @@ function grouped<T>(items: readonly T[], keyOf: (item: T) => string): T[][] {
 
 function isFolder(name: string, folders: ReadonlySet<string>): boolean {
   if (folders.size === 0) return false;
-  return TRANSCRIPT_FORMATS.some((format) => folders.has(folded(outputFileName(name, format))));
+  return RESULT_FORMATS.some((format) => folders.has(folded(outputFileName(name, format))));
 }
 
 function nextLevel(level: Level): Level | undefined {

@@ -1,9 +1,9 @@
 /**
- * Transcribes files and directories into an output directory: every input once, however often the run is stopped and
+ * Runs files and directories through a model into an output directory: every input once, however often the run is stopped and
  * started again.
  *
  *   scan ──▶ plan ──▶ finished, or failed for good: told again, nothing done
- *                ├──▶ render: a wanted format is written from the stored transcript
+ *                ├──▶ render: a wanted format is written from the stored result
  *                └──▶ job ──▶ completed: formats are written, then the manifest's line
  *                         └─▶ failed: the manifest's line
  *
@@ -14,31 +14,33 @@ import { createHash } from 'node:crypto';
 import { setMaxListeners } from 'node:events';
 import path from 'node:path';
 import { toWavepoolError } from '../core/errors.ts';
-import type { NewJob, RawAudioFormat } from '../core/job.ts';
+import type { NewJob, OmitEach, RawAudioFormat } from '../core/job.ts';
+import type { JobResult } from '../core/job-result.ts';
+import { assertFormats, type ResultFormat, renderResult } from '../core/result-formats.ts';
 import type { DoneRecord, OutputFile } from '../core/run-manifest.ts';
 import type { Transcript } from '../core/transcript.ts';
-import type { TranscriptFormat } from '../core/transcript-formats.ts';
-import { renderTranscript } from '../core/transcript-formats.ts';
 import type { AudioQueue } from '../queue/audio-queue.ts';
 import type { ResultStore } from '../storage/result-store.ts';
 import { ConcurrencyGate } from './concurrency-gate.ts';
 import type { InputPlan, RunInput } from './input-plan.ts';
 import { contentHash, outputPath, planInput } from './input-plan.ts';
 import { OutputFolder } from './output-folder.ts';
-import type { JobResult } from './run-job.ts';
-import { readTranscript, runJob } from './run-job.ts';
+import type { InputEnd } from './run-job.ts';
+import { readResult, runJob } from './run-job.ts';
 import type { ScanEntry, ScannedInput, ScanRoots } from './scan.ts';
 import { scanInputs } from './scan.ts';
 import type { RunEvent, RunSummary } from './summary.ts';
 import { RunTally } from './summary.ts';
+
+export type RunJobSettings = OmitEach<NewJob, 'id' | 'input' | 'runId' | 'delayMs' | 'partials'>;
 
 export interface RunDirectoryOptions {
   /** From `resolveRoots`. */
   readonly roots: ScanRoots;
   /** The output directory. */
   readonly out: string;
-  /** Files to write for each input; may be empty when `onTranscript` is given. */
-  readonly formats: readonly TranscriptFormat[];
+  /** Files to write for each input, of the formats that the task has; may be empty when `onResult` is given. */
+  readonly formats: readonly ResultFormat[];
   readonly results: ResultStore;
   /** Called when the first job is to be added: a run with nothing to do needs no queue and no worker. */
   readonly openQueue: () => Promise<AudioQueue>;
@@ -46,7 +48,7 @@ export interface RunDirectoryOptions {
   /** Identity of the weights: other weights make every input new. */
   readonly checkpoint: string;
   /** Of every job. */
-  readonly job?: Pick<NewJob, 'task' | 'options' | 'clocks' | 'priority' | 'attempts' | 'tenant'>;
+  readonly job?: RunJobSettings;
   /** Declares every file to be samples and nothing else. */
   readonly rawFormat?: RawAudioFormat | undefined;
   /** Yields the inputs, until it is halted, in place of one walk over the roots. */
@@ -54,7 +56,9 @@ export interface RunDirectoryOptions {
   /** Most jobs added and not yet ended. */
   readonly maxInFlight: number;
   readonly onEvent?: (event: RunEvent, tally: RunTally) => void;
-  /** Told every transcript, those of inputs finished before included. */
+  /** Told every result, those of inputs finished before included. */
+  readonly onResult?: (filePath: string, result: JobResult) => void;
+  /** The same for transcripts alone. */
   readonly onTranscript?: (filePath: string, transcript: Transcript) => void;
   /** Stops the run: no more jobs are added, those in the queue stay there for the next run. */
   readonly signal?: AbortSignal;
@@ -63,10 +67,11 @@ export interface RunDirectoryOptions {
 }
 
 /**
- * @throws {WavepoolError} OUTPUT_BUSY, STORAGE_FULL, whatever `openQueue` throws, REDIS_UNAVAILABLE. Failures of single
+ * @throws {WavepoolError} INVALID_REQUEST, OUTPUT_BUSY, STORAGE_FULL, whatever `openQueue` throws, REDIS_UNAVAILABLE. Failures of single
  *   inputs are in the summary.
  */
 export async function runDirectory(options: RunDirectoryOptions): Promise<RunSummary> {
+  assertFormats(options.job?.task ?? 'transcribe', options.formats);
   const output = await OutputFolder.open(options.out);
   try {
     return await new DirectoryRun(options, output).run();
@@ -161,15 +166,15 @@ class DirectoryRun {
       return true;
     }
     const { record } = plan;
-    if (plan.kind === 'finished' && this.#options.onTranscript === undefined) {
+    if (plan.kind === 'finished' && !this.#wantsResults()) {
       this.#tell({ type: 'finished', path: input.path });
       return true;
     }
-    const transcript = await readTranscript(record.resultKey, this.#options.results);
-    if (transcript === undefined) return false;
-    if (plan.kind === 'render') await this.#deliver(input, record, transcript, true);
+    const result = await readResult(record.resultKey, this.#options.results);
+    if (result === undefined) return false;
+    if (plan.kind === 'render') await this.#deliver(input, record, result, true);
     else {
-      this.#options.onTranscript?.(input.path, transcript);
+      this.#show(input, result);
       this.#tell({ type: 'finished', path: input.path });
     }
     return true;
@@ -180,7 +185,7 @@ class DirectoryRun {
       const queue = await this.#openQueue();
       let hash: Promise<string | undefined> | undefined;
       let jobId = '';
-      const result = await runJob(input, {
+      const end = await runJob(input, {
         queue,
         results: this.#options.results,
         runId: this.#output.runId,
@@ -197,14 +202,14 @@ class DirectoryRun {
         },
       });
       this.#inputs.delete(jobId);
-      await this.#conclude(input, result, await hash);
+      await this.#conclude(input, end, await hash);
     } catch (error) {
       this.#break(error);
     }
   }
 
-  async #conclude(input: RunInput, result: JobResult, hash: string | undefined): Promise<void> {
-    if (result.kind === 'left') {
+  async #conclude(input: RunInput, end: InputEnd, hash: string | undefined): Promise<void> {
+    if (end.kind === 'left') {
       this.#left += 1;
       return;
     }
@@ -215,15 +220,15 @@ class DirectoryRun {
       mtimeMs,
       ...(hash === undefined ? {} : { hash }),
       optionsKey: this.#optionsKey,
-      jobId: result.jobId,
+      jobId: end.jobId,
     };
-    if (result.kind === 'failed') {
-      const { code, message } = result;
+    if (end.kind === 'failed') {
+      const { code, message } = end;
       await this.#output.manifest.append({ state: 'failed', ...identity, code, message });
       this.#tell({ type: 'failed', path: input.path, code, message, known: false });
       return;
     }
-    const { resultKey, durationSeconds: audioSeconds, noSpeech } = result.outcome;
+    const { resultKey, durationSeconds: audioSeconds, noSpeech } = end.outcome;
     const record: DoneRecord = {
       state: 'done',
       ...identity,
@@ -232,19 +237,19 @@ class DirectoryRun {
       noSpeech,
       outputs: [],
     };
-    await this.#deliver(input, record, result.transcript, false);
+    await this.#deliver(input, record, end.result, false);
   }
 
-  /** Writes what is wanted of a transcript, then its line in the manifest. */
+  /** Writes what is wanted of a result, then its line in the manifest. */
   async #deliver(
     input: RunInput,
     record: DoneRecord,
-    transcript: Transcript,
+    result: JobResult,
     rendered: boolean,
   ): Promise<void> {
     let outputs: OutputFile[];
     try {
-      outputs = await this.#writeOutputs(input, transcript);
+      outputs = await this.#writeOutputs(input, result);
     } catch (error) {
       await this.#failDelivery(input, record, error);
       return;
@@ -256,22 +261,22 @@ class DirectoryRun {
         outputs.every(({ path: name }) => name !== old.path),
     );
     await manifest.append({ ...record, outputs: [...others, ...outputs] });
-    this.#options.onTranscript?.(input.path, transcript);
+    this.#show(input, result);
     const { audioSeconds, noSpeech } = record;
     this.#tell({ type: 'done', path: input.path, audioSeconds, noSpeech, rendered });
   }
 
-  async #writeOutputs(input: RunInput, transcript: Transcript): Promise<OutputFile[]> {
+  async #writeOutputs(input: RunInput, result: JobResult): Promise<OutputFile[]> {
     const outputs: OutputFile[] = [];
     for (const format of this.#options.formats) {
       const target = outputPath(input, format);
-      const bytes = await this.#output.write(target, renderTranscript(transcript, format));
+      const bytes = await this.#output.write(target, renderResult(result, format));
       outputs.push({ format, path: target, bytes });
     }
     return outputs;
   }
 
-  /** The transcript is safe in the result store: the next run writes it. */
+  /** The result is safe in the result store: the next run writes it. */
   async #failDelivery(input: RunInput, record: DoneRecord, error: unknown): Promise<void> {
     const { code, message } = toWavepoolError(error);
     const { path: manifestPath, bytes, mtimeMs, hash, optionsKey, jobId } = record;
@@ -287,6 +292,16 @@ class DirectoryRun {
       message,
     });
     this.#tell({ type: 'failed', path: input.path, code, message, known: false });
+  }
+
+  #wantsResults(): boolean {
+    const { onResult, onTranscript } = this.#options;
+    return onResult !== undefined || onTranscript !== undefined;
+  }
+
+  #show(input: RunInput, result: JobResult): void {
+    this.#options.onResult?.(input.path, result);
+    if (result.task === 'transcribe') this.#options.onTranscript?.(input.path, result);
   }
 
   /** After a stop: what runs may end, what waits stays in the queue. */

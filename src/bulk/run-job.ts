@@ -1,21 +1,21 @@
-/** One input's job: added or found again, waited for, its transcript read. */
+/** One input's job: added or found again, waited for, its result read. */
 import { createHash } from 'node:crypto';
 import type { ErrorCode } from '../core/errors.ts';
 import { toWavepoolError, WavepoolError } from '../core/errors.ts';
-import type { JobOutcome, NewJob, RawAudioFormat } from '../core/job.ts';
-import type { Transcript } from '../core/transcript.ts';
+import type { JobOutcome, NewJob, OmitEach, RawAudioFormat } from '../core/job.ts';
+import type { JobResult } from '../core/job-result.ts';
 import type { AudioQueue } from '../queue/audio-queue.ts';
 import type { JobView } from '../queue/job-view.ts';
 import type { ResultStore } from '../storage/result-store.ts';
 import type { RunInput } from './input-plan.ts';
 import { isPermanentFailure } from './input-plan.ts';
 
-export type JobResult =
+export type InputEnd =
   | {
       readonly kind: 'done';
       readonly jobId: string;
       readonly outcome: JobOutcome;
-      readonly transcript: Transcript;
+      readonly result: JobResult;
     }
   | {
       readonly kind: 'failed';
@@ -32,7 +32,7 @@ export interface RunJobContext {
   readonly runId: string;
   /** Model, weights and options. */
   readonly optionsKey: string;
-  readonly job: Omit<NewJob, 'id' | 'input' | 'runId'>;
+  readonly job: OmitEach<NewJob, 'id' | 'input' | 'runId'>;
   readonly rawFormat: RawAudioFormat | undefined;
   /** Ends the wait. */
   readonly signal: AbortSignal;
@@ -44,28 +44,28 @@ export interface RunJobContext {
  * Runs the input's job. An earlier run may have left it waiting, running or ended; then it is not run twice, but one that
  * failed for a reason that may have gone is retried.
  *
- * The id follows from the run and the input. A job whose stored transcript has vanished keeps its id in the queue, so the
+ * The id follows from the run and the input. A job whose stored result has vanished keeps its id in the queue, so the
  * input then moves on to the next id.
  */
-export async function runJob(input: RunInput, context: RunJobContext): Promise<JobResult> {
+export async function runJob(input: RunInput, context: RunJobContext): Promise<InputEnd> {
   for (let generation = 0; ; generation += 1) {
     const jobId = jobIdOf(input, generation, context);
     const known = await submit(jobId, input, context);
     context.onSubmitted(jobId);
     const end = await endOf(jobId, known, context);
     if (end.kind !== 'completed') return end;
-    const transcript = await readTranscript(end.outcome.resultKey, context.results);
-    if (transcript !== undefined) return { kind: 'done', jobId, outcome: end.outcome, transcript };
+    const result = await readResult(end.outcome.resultKey, context.results);
+    if (result !== undefined) return { kind: 'done', jobId, outcome: end.outcome, result };
     if (known?.state !== 'completed')
       return failed(jobId, new WavepoolError('RESULT_NOT_FOUND', end.outcome.resultKey));
   }
 }
 
-/** Undefined when there is no such transcript any more, or it is damaged: it is made again. */
-export async function readTranscript(
+/** Undefined when there is no such result any more, or it is damaged: it is made again. */
+export async function readResult(
   resultKey: string,
   results: ResultStore,
-): Promise<Transcript | undefined> {
+): Promise<JobResult | undefined> {
   try {
     return await results.read(resultKey);
   } catch (error) {
@@ -93,7 +93,7 @@ async function submit(
 
 type End =
   | { readonly kind: 'completed'; readonly outcome: JobOutcome }
-  | Exclude<JobResult, { kind: 'done' }>;
+  | Exclude<InputEnd, { kind: 'done' }>;
 
 async function endOf(
   jobId: string,
@@ -119,7 +119,7 @@ function codeAndMessage({ code, message }: { code: ErrorCode; message: string })
   return { code, message };
 }
 
-function failed(jobId: string, error: WavepoolError): JobResult & { kind: 'failed' } {
+function failed(jobId: string, error: WavepoolError): InputEnd & { kind: 'failed' } {
   return { kind: 'failed', jobId, code: error.code, message: error.message };
 }
 

@@ -27,7 +27,7 @@ export type RunEvent =
       readonly path: string;
       readonly audioSeconds: number;
       readonly noSpeech: boolean;
-      /** Only written again from the stored transcript. */
+      /** Only written again from the stored result. */
       readonly rendered: boolean;
     }
   /** `known`: an earlier run found this, and nothing was tried again. */
@@ -35,7 +35,7 @@ export type RunEvent =
 
 export interface RunSummary {
   readonly found: number;
-  /** Transcribed or rendered by this run. */
+  /** Worked on or rendered by this run. */
   readonly done: number;
   /** Done before this run. */
   readonly finished: number;
@@ -44,10 +44,10 @@ export interface RunSummary {
   /** Files that are no audio. */
   readonly skipped: number;
   readonly noSpeech: number;
-  /** Transcribed by this run. */
+  /** Worked on by this run. */
   readonly audioSeconds: number;
   readonly wallSeconds: number;
-  /** Audio time over wall time; 0 when nothing was transcribed. */
+  /** Audio time over wall time; 0 when there was no work. */
   readonly timesRealTime: number;
   /** The run was stopped before its end; the same command goes on. */
   readonly interrupted: boolean;
@@ -61,7 +61,7 @@ export interface RunProgress {
   /** Inputs that need nothing more: done, finished before, or failed. */
   readonly settled: number;
   readonly failed: number;
-  /** Transcribed so far, the running inputs included. */
+  /** Worked on so far, the running inputs included. */
   readonly audioSeconds: number;
 }
 

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import type { Command } from 'commander';
 import { InvalidArgumentError, Option } from 'commander';
 import { resolveRoots, type ScannedInput, scanInputs } from '../bulk/scan.ts';
-import type { NewJob, RawAudioFormat } from '../core/job.ts';
+import type { NewJob, OmitEach, RawAudioFormat } from '../core/job.ts';
 import { AudioQueue } from '../queue/audio-queue.ts';
 import type { CliContext } from './context.ts';
 import { printLine } from './context.ts';
@@ -13,20 +13,19 @@ import {
   addInputFormatOption,
   addOutputOptions,
   addQueueOptions,
-  DEFAULT_MODEL,
   parseCount,
   parseDuration,
   placesOf,
 } from './options.ts';
 import { RedisAccess } from './redis-access.ts';
 import { describeProblem } from './run-report.ts';
+import { addTaskOptions, type TaskOptions, taskChoiceOf } from './task-options.ts';
 
 /** Inputs added in one call. */
 const CHUNK = 500;
 const MAX_PRIORITY = 2_097_151;
 
-interface EnqueueOptions extends PlaceOptions {
-  readonly model: string;
+interface EnqueueOptions extends PlaceOptions, TaskOptions {
   readonly priority?: number;
   readonly delay?: number;
   readonly attempts?: number;
@@ -52,7 +51,6 @@ export function addEnqueueCommand(program: Command, context: CliContext): void {
     .command('enqueue')
     .description('add files and directories to the queue of a model')
     .argument('<path...>', 'audio or video files, or directories of them')
-    .option('--model <id>', 'what transcribes; see `wavepool models list`', DEFAULT_MODEL)
     .addOption(
       new Option('--priority <n>', 'lower runs first (default: 1000)').argParser(parsePriority),
     )
@@ -76,7 +74,8 @@ export function addEnqueueCommand(program: Command, context: CliContext): void {
     )
     .option('--tenant <name>', 'on whose behalf')
     .option('--idempotency-key <key>', 'adds each file once, however often the command is repeated')
-    .option('--partials', 'tell segments as they are recognized');
+    .option('--partials', 'tell segments as they are found or recognized');
+  addTaskOptions(command);
   addInputFormatOption(command);
   addQueueOptions(command);
   addOutputOptions(command);
@@ -91,8 +90,9 @@ async function enqueue(
   context: CliContext,
 ): Promise<void> {
   const roots = await resolveRoots(paths);
+  const { model } = taskChoiceOf(options);
   await using redis = await RedisAccess.open(placesOf(context.config, options));
-  await using queue = await AudioQueue.open({ address: redis.address, model: options.model });
+  await using queue = await AudioQueue.open({ address: redis.address, model });
   const submission = new Submission(queue, options, context);
   let skipped = 0;
   let problems = 0;
@@ -109,7 +109,7 @@ async function enqueue(
   if (problems > 0) context.exitCode = EXIT.someFailed;
   if (options.quiet === true) return;
   const more = skipped > 0 ? `, ${skipped} more files are no audio` : '';
-  printLine(context.stderr, `${submission.added} jobs for ${options.model}${more}`);
+  printLine(context.stderr, `${submission.added} jobs for ${model}${more}`);
 }
 
 /** Adds inputs some hundred at a time, so that memory does not grow with the directory. */
@@ -118,7 +118,7 @@ class Submission {
   readonly #queue: AudioQueue;
   readonly #options: EnqueueOptions;
   readonly #context: CliContext;
-  readonly #settings: Omit<NewJob, 'input'>;
+  readonly #settings: OmitEach<NewJob, 'input'>;
   #pending: ScannedInput[] = [];
 
   constructor(queue: AudioQueue, options: EnqueueOptions, context: CliContext) {
@@ -127,6 +127,7 @@ class Submission {
     this.#context = context;
     const { priority, delay, attempts, tenant, partials, timeout, deadline } = options;
     this.#settings = {
+      ...taskChoiceOf(options).job,
       ...(priority === undefined ? {} : { priority }),
       ...(delay === undefined ? {} : { delayMs: delay }),
       ...(attempts === undefined ? {} : { attempts }),
@@ -150,7 +151,7 @@ class Submission {
     const ids = await this.#queue.addMany(inputs.map((input) => this.#jobOf(input)));
     this.added += ids.length;
     for (const [at, id] of ids.entries()) {
-      const { model } = this.#options;
+      const { model } = this.#queue;
       const line = { id, model, path: inputs[at]?.path };
       printLine(this.#context.stdout, this.#options.json === true ? JSON.stringify(line) : id);
     }

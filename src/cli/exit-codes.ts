@@ -18,6 +18,7 @@ const USAGE_ERRORS: ReadonlySet<ErrorCode> = new Set([
   'INPUT_NOT_FOUND',
   'JOB_NOT_FOUND',
   'MODEL_UNKNOWN',
+  'TASK_UNSUPPORTED',
 ]);
 
 /** The exit code for a command that ended with this error. */

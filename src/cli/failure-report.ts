@@ -16,6 +16,7 @@ const WAYS_OUT: Partial<Record<ErrorCode, string>> = {
     'check the network and the npm registry settings, then run the command again',
   MODEL_FILE_INVALID: 'remove the model from the models directory and run `wavepool models pull`',
   MODEL_UNKNOWN: '`wavepool models list` shows the models there are',
+  NO_WORKER: '`wavepool status` shows the workers there are; start one with `wavepool worker`',
   OUTPUT_BUSY: 'wait for the other run to end, or choose another --out',
   REDIS_UNAVAILABLE: 'check that the server of --redis runs and can be reached',
   STORAGE_FULL:

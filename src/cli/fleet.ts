@@ -1,6 +1,7 @@
-/** Redis, the queue of a model, and the supervised worker processes that serve it: what `run` and `worker` stand on. */
+/** Redis, queues of models, and the supervised worker processes that serve them: what `run` and `worker` stand on. */
 import path from 'node:path';
 import type { Config, LogLevel } from '../core/config.ts';
+import type { HeldJob } from '../core/ipc.ts';
 import { createLogger } from '../core/logger.ts';
 import { WorkerSettings } from '../core/worker-settings.ts';
 import type { InstalledModel } from '../models/model-store.ts';
@@ -8,13 +9,17 @@ import { AudioQueue } from '../queue/audio-queue.ts';
 import type { RedisAddress } from '../queue/connection.ts';
 import type { WorkerCrash } from '../worker/supervisor.ts';
 import { Supervisor } from '../worker/supervisor.ts';
-import type { Capacity } from './options.ts';
+import type { Capacity, Residency } from './options.ts';
+import { DEFAULT_MODEL } from './options.ts';
 import { RedisAccess } from './redis-access.ts';
 
 export interface FleetOptions {
   readonly config: Config;
+  /** Of each model. */
   readonly capacity: Capacity;
-  readonly model: InstalledModel;
+  readonly residency: Residency;
+  /** At least one. */
+  readonly models: readonly InstalledModel[];
   /** Finds the speech. */
   readonly detector: InstalledModel;
   readonly logLevel: LogLevel;
@@ -36,6 +41,7 @@ export function uploadsFolder(config: Config): string {
 }
 
 export class Fleet implements AsyncDisposable {
+  /** Of the first model. */
   readonly queue: AudioQueue;
   readonly address: RedisAddress;
   readonly #supervisor: Supervisor;
@@ -57,7 +63,7 @@ export class Fleet implements AsyncDisposable {
     const redis = await RedisAccess.open(options.config, options.signal);
     try {
       const { address } = redis;
-      const model = options.model.entry.id;
+      const model = options.models[0]?.entry.id ?? DEFAULT_MODEL;
       const queue = await AudioQueue.open({ address, model, whenDisconnected: 'wait' });
       const fleet = new Fleet(queue, superviseWorkers(options, address, queue), redis);
       await fleet.#startWorkers();
@@ -110,14 +116,20 @@ function superviseWorkers(
   address: RedisAddress,
   queue: AudioQueue,
 ): Supervisor {
-  const { config, capacity, model, detector, logLevel, onCrash } = options;
+  const { config, capacity, residency, models, detector, logLevel, onCrash } = options;
   const { slots, unvalidatedSlots, batch, threads, workers } = capacity;
+  const { busyTimeoutMs, ...memory } = residency;
   const settings = WorkerSettings.parse({
     redis: address,
     resultsDir: resultsFolder(config),
     uploadsDir: uploadsFolder(config),
     urls: { maxBytes: options.maxUrlBytes },
-    models: [{ id: model.entry.id, path: model.path, slots, unvalidatedSlots, batch, threads }],
+    models: models.map(({ entry: { id }, path: file }) => {
+      return { id, path: file, slots, batch, threads, busyTimeoutMs };
+    }),
+    modelsDir: config.modelsDir,
+    unvalidatedSlots,
+    ...memory,
     detector: { id: detector.entry.id, path: detector.path },
     addonPath: config.addonPath,
     logLevel,
@@ -127,9 +139,24 @@ function superviseWorkers(
     workers,
     logger: createLogger(logLevel, 'supervisor'),
     handBack: async (held) => {
-      await queue.handBack(held.get(queue.name) ?? []);
+      for (const [name, jobs] of held) await handBackTo(name, jobs, address, queue);
     },
   });
   if (onCrash !== undefined) supervisor.on('crash', onCrash);
   return supervisor;
+}
+
+/** Workers serve models that were loaded later, too: their queues are opened when they are needed. */
+async function handBackTo(
+  model: string,
+  jobs: readonly HeldJob[],
+  address: RedisAddress,
+  first: AudioQueue,
+): Promise<void> {
+  if (model === first.name) {
+    await first.handBack(jobs);
+    return;
+  }
+  await using queue = await AudioQueue.open({ address, model, whenDisconnected: 'wait' });
+  await queue.handBack(jobs);
 }

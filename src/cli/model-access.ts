@@ -41,6 +41,18 @@ export async function pullModel(
   }
 }
 
+/** Each as `pullModel`, one after the other. */
+export async function pullModels(
+  store: ModelStore,
+  ids: readonly string[],
+  context: CliContext,
+  options: PullViewOptions,
+): Promise<InstalledModel[]> {
+  const models: InstalledModel[] = [];
+  for (const id of ids) models.push(await pullModel(store, id, context, options));
+  return models;
+}
+
 /** One line that is rewritten on a terminal; one line per phase elsewhere. */
 class PullView {
   readonly #context: CliContext;

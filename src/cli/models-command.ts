@@ -1,9 +1,10 @@
-/** `wavepool models`: which models there are, and getting them. */
+/** `wavepool models`: which models there are, getting them, and what workers do with them. */
 import type { Command } from 'commander';
 import { packageSpec } from '../models/catalogue.ts';
 import type { ListedModel } from '../models/model-store.ts';
 import type { CliContext } from './context.ts';
 import { printLine } from './context.ts';
+import { addControlCommands } from './control-commands.ts';
 import { EXIT } from './exit-codes.ts';
 import { isInterruption, watchInterrupts } from './interrupts.ts';
 import { openModels, pullModel } from './model-access.ts';
@@ -24,9 +25,12 @@ interface ModelsOptions {
 }
 
 export function addModelsCommand(program: Command, context: CliContext): void {
-  const models = program.command('models').description('show and get models');
+  const models = program
+    .command('models')
+    .description('show, get, load, unload and reconfigure models');
   addList(models, context);
   addPull(models, context);
+  addControlCommands(models, context);
   addValidateCommand(models, context);
 }
 

@@ -6,8 +6,7 @@ import { InvalidArgumentError, Option } from 'commander';
 import type { Config } from '../core/config.ts';
 import { WavepoolError } from '../core/errors.ts';
 import { parseRawAudioFormat, RAW_CODECS, type RawAudioFormat } from '../core/job.ts';
-import type { TranscriptFormat } from '../core/transcript-formats.ts';
-import { isTranscriptFormat, TRANSCRIPT_FORMATS } from '../core/transcript-formats.ts';
+import { type CliContext, printLine } from './context.ts';
 
 export const DEFAULT_MODEL = 'moonshine-tiny';
 
@@ -41,10 +40,55 @@ export interface CapacityOptions {
 /** Capacity as the workers are told. */
 export interface Capacity {
   readonly slots: number;
-  readonly unvalidatedSlots: boolean;
+  /** Slot counts up to this one are taken without evidence. */
+  readonly unvalidatedSlots: number;
   readonly batch: number;
   readonly threads: number;
   readonly workers: number;
+}
+
+/** When models leave memory, and what they may take of it. */
+export interface ResidencyOptions {
+  readonly lazy?: true;
+  readonly maxLoadedModels: number;
+  readonly idleUnload: number;
+  readonly minFreeMemory: number;
+  readonly busyTimeout: number;
+}
+
+/** As the workers are told. */
+export interface Residency {
+  readonly lazy: boolean;
+  readonly maxLoadedModels: number;
+  readonly idleUnloadMs: number;
+  readonly minFreeMemoryMb: number;
+  readonly busyTimeoutMs: number;
+}
+
+/** For options that may be given more than once. */
+export function collect(value: string, before: readonly string[]): string[] {
+  return [...before, value];
+}
+
+/** Of a repeatable `--model`; each once. */
+export function modelsOf(given: readonly string[]): string[] {
+  return given.length === 0 ? [DEFAULT_MODEL] : [...new Set(given)];
+}
+
+function parseLimit(text: string): number {
+  const limit = Number(text);
+  if (/^\d+$/.test(text) && limit <= 10_000) return limit;
+  throw new InvalidArgumentError('Use a whole number from 0 to 10000.');
+}
+
+const BYTE_UNITS: Readonly<Record<string, number>> = { '': 1, K: 1024, M: 1024 ** 2, G: 1024 ** 3 };
+
+/** `500M`, `4G`; a bare number is bytes. */
+export function parseBytes(text: string): number {
+  const [, digits = '', unit = ''] = /^(\d+)([KMG]?)$/.exec(text) ?? [];
+  const bytes = Number(digits) * (BYTE_UNITS[unit] ?? 1);
+  if (bytes > 0 && Number.isSafeInteger(bytes)) return bytes;
+  throw new InvalidArgumentError('Use a size such as 500M or 4G.');
 }
 
 export function parseCount(most: number): (text: string) => number {
@@ -58,15 +102,6 @@ export function parseCount(most: number): (text: string) => number {
 export function parseCountOrAuto(most: number): (text: string) => CountOrAuto {
   const parse = parseCount(most);
   return (text) => (text === 'auto' ? 'auto' : parse(text));
-}
-
-/** A comma-separated list, each format once. */
-export function parseFormats(text: string): TranscriptFormat[] {
-  const names = text.split(',').map((name) => name.trim());
-  const unknown = names.find((name) => !isTranscriptFormat(name));
-  if (unknown !== undefined)
-    throw new InvalidArgumentError(`Use a list of ${TRANSCRIPT_FORMATS.join(', ')}.`);
-  return [...new Set(names.filter(isTranscriptFormat))];
 }
 
 const DURATION_UNITS_MS: Readonly<Record<string, number>> = {
@@ -141,6 +176,61 @@ export function addCapacityOptions(command: Command): Command {
     );
 }
 
+export function addResidencyOptions(command: Command): Command {
+  return command
+    .option('--lazy', 'load a model with its first job instead of at the start')
+    .addOption(
+      new Option(
+        '--max-loaded-models <n>',
+        'more evict the one used least recently; 0 has no limit',
+      )
+        .argParser(parseLimit)
+        .default(0),
+    )
+    .addOption(
+      new Option('--idle-unload <time>', 'a model without work for so long leaves memory; 0 never')
+        .argParser(parseDuration)
+        .default(0),
+    )
+    .addOption(
+      new Option('--min-free-memory <size>', 'a load that would leave less is refused')
+        .argParser(parseBytes)
+        .default(0, 'not looked at'),
+    )
+    .addOption(
+      new Option('--busy-timeout <time>', 'longest wait for a slot of a model; 0 has no end')
+        .argParser(parseDuration)
+        .default(0, 'that of the jobs'),
+    );
+}
+
+export function residencyOf(options: ResidencyOptions): Residency {
+  return {
+    lazy: options.lazy === true,
+    maxLoadedModels: options.maxLoadedModels,
+    idleUnloadMs: options.idleUnload,
+    minFreeMemoryMb: Math.ceil(options.minFreeMemory / 2 ** 20),
+    busyTimeoutMs: options.busyTimeout,
+  };
+}
+
+export const DEFAULT_RESIDENCY: Residency = {
+  lazy: false,
+  maxLoadedModels: 0,
+  idleUnloadMs: 0,
+  minFreeMemoryMb: 0,
+  busyTimeoutMs: 0,
+};
+
+/** A count without evidence is a choice of whoever starts the command. */
+export function warnUnvalidated(options: CapacityOptions, context: CliContext): void {
+  if (options.unvalidatedSlots === undefined) return;
+  printLine(
+    context.stderr,
+    `warning: up to ${options.unvalidatedSlots} slots are taken without evidence that they are safe here`,
+  );
+}
+
 /** Of commands that need no weights. */
 export function addQueueOptions(command: Command): Command {
   return command
@@ -186,7 +276,7 @@ export function capacityOf(options: CapacityOptions, machine = thisMachine()): C
   );
   return {
     slots,
-    unvalidatedSlots: options.unvalidatedSlots !== undefined,
+    unvalidatedSlots: options.unvalidatedSlots ?? 0,
     batch: options.batch === 'auto' ? AUTO_BATCH : options.batch,
     threads,
     workers: options.workers === 'auto' ? Math.max(1, fitting) : options.workers,

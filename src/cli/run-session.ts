@@ -7,9 +7,8 @@ import type { RunEvent, RunSummary, RunTally } from '../bulk/summary.ts';
 import { watchInputs } from '../bulk/watch-inputs.ts';
 import type { Config, LogLevel } from '../core/config.ts';
 import type { RawAudioFormat } from '../core/job.ts';
-import type { Transcript } from '../core/transcript.ts';
-import type { TranscriptFormat } from '../core/transcript-formats.ts';
-import { renderTranscript } from '../core/transcript-formats.ts';
+import type { JobResult } from '../core/job-result.ts';
+import { type ResultFormat, renderResult } from '../core/result-formats.ts';
 import type { InstalledModel } from '../models/model-store.ts';
 import { LocalResultStore } from '../storage/local-result-store.ts';
 import type { WorkerCrash } from '../worker/supervisor.ts';
@@ -22,6 +21,7 @@ import type { InterruptWatch } from './interrupts.ts';
 import { isInterruption, watchInterrupts } from './interrupts.ts';
 import { DETECTOR_MODEL, openModels, pullModel } from './model-access.ts';
 import type { Capacity } from './options.ts';
+import { DEFAULT_RESIDENCY } from './options.ts';
 import type { ProgressView } from './run-progress.ts';
 import { NO_PROGRESS, showProgress } from './run-progress.ts';
 import {
@@ -32,6 +32,7 @@ import {
   shownPath,
   summaryJson,
 } from './run-report.ts';
+import type { TaskChoice } from './task-options.ts';
 
 /** Batches of work that wait in the queue for each slot: none ever starves, and a stop leaves little behind. */
 const LOOK_AHEAD_BATCHES = 4;
@@ -40,14 +41,13 @@ const RESCAN_MS = 30_000;
 /** How long running work may take to end after the first Ctrl-C. */
 const DRAIN_MS = 600_000;
 
-export interface RunRequest {
+export interface RunRequest extends TaskChoice {
   readonly roots: ScanRoots;
-  /** Absolute; without it transcripts are printed. */
+  /** Absolute; without it results are printed. */
   readonly out: string | undefined;
-  readonly formats: readonly TranscriptFormat[];
+  readonly formats: readonly ResultFormat[];
   /** The one input is a file. */
   readonly single: boolean;
-  readonly model: string;
   /** See `RunDirectoryOptions`. */
   readonly rawFormat: RawAudioFormat | undefined;
   /** Goes on with what comes into the one directory, until it is stopped. */
@@ -87,7 +87,7 @@ class RunSession {
       },
     });
     try {
-      const summary = await this.#transcribe(watch);
+      const summary = await this.#work(watch);
       this.#report(summary);
       return this.#request.watch === undefined ? exitCodeOfRun(summary) : EXIT.done;
     } catch (error) {
@@ -99,7 +99,7 @@ class RunSession {
     }
   }
 
-  async #transcribe({ signal }: InterruptWatch): Promise<RunSummary> {
+  async #work({ signal }: InterruptWatch): Promise<RunSummary> {
     const { config, capacity, formats, out, quiet } = this.#request;
     const store = openModels(config, this.#context);
     const pull = { quiet, signal };
@@ -118,10 +118,11 @@ class RunSession {
       results,
       openQueue: async () => (await this.#startFleet(model, detector, signal)).queue,
       model: model.entry.id,
+      job: this.#request.job,
       checkpoint: `${model.record.weights.sha256} ${detector.record.weights.sha256}`,
       maxInFlight: capacity.workers * capacity.slots * capacity.batch * LOOK_AHEAD_BATCHES,
       onEvent: (event, tally) => this.#hear(event, tally),
-      ...(out === undefined ? { onTranscript: this.#print } : {}),
+      ...(out === undefined ? { onResult: this.#print } : {}),
       signal,
       finishRunning: async () => {
         await (await this.#fleet)?.drain(DRAIN_MS);
@@ -154,7 +155,8 @@ class RunSession {
     this.#fleet ??= Fleet.start({
       config,
       capacity,
-      model,
+      residency: DEFAULT_RESIDENCY,
+      models: [model],
       detector,
       signal,
       logLevel: logLevelOfRun(config.logLevel),
@@ -172,14 +174,15 @@ class RunSession {
     return path.join(config.dataDir, 'printed-runs', identity);
   }
 
-  readonly #print = (filePath: string, transcript: Transcript): void => {
+  readonly #print = (filePath: string, result: JobResult): void => {
     const { formats, single } = this.#request;
-    const [format = 'txt'] = formats;
+    const [format = 'json'] = formats;
     const { stdout } = this.#context;
     this.#view.aside(() => {
-      if (single) stdout.write(renderTranscript(transcript, format));
-      else if (format === 'json') printLine(stdout, JSON.stringify(transcript));
-      else printLine(stdout, `${shownPath(filePath, process.cwd())}: ${transcript.text}`);
+      if (!single && format === 'json') printLine(stdout, JSON.stringify(result));
+      else if (!single && format === 'txt' && result.task === 'transcribe')
+        printLine(stdout, `${shownPath(filePath, process.cwd())}: ${result.text}`);
+      else stdout.write(renderResult(result, format));
     });
   };
 

@@ -11,7 +11,6 @@ import { openServices } from '../http/open-services.ts';
 import { startServer } from '../http/server.ts';
 import { DEFAULT_SETTINGS, type HttpSettings } from '../http/settings.ts';
 import { keepUploadsSwept } from '../http/upload-sweeper.ts';
-import { CATALOGUE } from '../models/catalogue.ts';
 import { Housekeeping } from '../worker/housekeeping.ts';
 import { chooseCapacity } from './auto-slots.ts';
 import type { CliContext } from './context.ts';
@@ -19,25 +18,32 @@ import { printLine } from './context.ts';
 import { Fleet, resultsFolder, uploadsFolder } from './fleet.ts';
 import type { InterruptWatch } from './interrupts.ts';
 import { isInterruption, watchInterrupts } from './interrupts.ts';
-import { DETECTOR_MODEL, openModels, pullModel } from './model-access.ts';
-import type { CapacityOptions, PlaceOptions } from './options.ts';
+import { DETECTOR_MODEL, openModels, pullModel, pullModels } from './model-access.ts';
+import type { CapacityOptions, PlaceOptions, ResidencyOptions } from './options.ts';
 import {
   addCapacityOptions,
   addPlaceOptions,
+  addResidencyOptions,
+  collect,
   DEFAULT_MODEL,
+  modelsOf,
+  parseBytes,
   parseCount,
   placesOf,
+  residencyOf,
+  warnUnvalidated,
 } from './options.ts';
 import { RedisAccess } from './redis-access.ts';
+import { CATALOGUE_TASKS } from './task-options.ts';
 
 const DRAIN_MS = 600_000;
 const MAX_PORT = 65_535;
 
-interface ServeOptions extends PlaceOptions, CapacityOptions {
+interface ServeOptions extends PlaceOptions, CapacityOptions, ResidencyOptions {
   readonly host: string;
   readonly port: number;
   readonly withWorker?: true;
-  readonly model: string;
+  readonly model: string[];
   readonly inputRoot: string[];
   readonly modelAlias: Readonly<Record<string, string>>;
   readonly allowOrigin: string[];
@@ -70,7 +76,14 @@ export function addServeCommand(program: Command, context: CliContext): void {
         .default(port),
     )
     .option('--with-worker', 'also run workers for --model here')
-    .option('--model <id>', 'for requests that name none, and for --with-worker', DEFAULT_MODEL)
+    .addOption(
+      new Option(
+        '--model <id>',
+        'for --with-worker; the first one is for requests that name none (repeatable)',
+      )
+        .argParser(collect)
+        .default([], DEFAULT_MODEL),
+    )
     .option(
       '--input-root <dir>',
       'allow inputs by path inside this folder (repeatable)',
@@ -109,6 +122,7 @@ export function addServeCommand(program: Command, context: CliContext): void {
       [],
     );
   addCapacityOptions(command);
+  addResidencyOptions(command);
   addPlaceOptions(command)
     .option('--quiet', 'print failures only')
     .addHelpText('after', HELP)
@@ -130,10 +144,11 @@ async function serve(options: ServeOptions, context: CliContext): Promise<void> 
     onSecond: async () => fleet?.kill(),
   });
   try {
+    if (options.withWorker) warnUnvalidated(options, context);
     await using redis = await RedisAccess.open(config, watch.signal);
     const services = await openServices({
       address: redis.address,
-      models: servedModels(options.model),
+      models: servedModels(modelsOf(options.model)),
       resultsDir: resultsFolder(config),
       uploadsDir: uploadsFolder(config),
       settings,
@@ -169,12 +184,17 @@ async function startFleet(
 ): Promise<Fleet> {
   const store = openModels(config, context);
   const pull = { quiet: options.quiet === true, signal };
-  const model = await pullModel(store, options.model, context, pull);
+  const models = await pullModels(store, modelsOf(options.model), context, pull);
   const detector = await pullModel(store, DETECTOR_MODEL, context, pull);
   return Fleet.start({
     config,
-    capacity: await chooseCapacity(options, config, context),
-    model,
+    capacity: await chooseCapacity(
+      { ...options, model: models[0]?.entry.id ?? DEFAULT_MODEL },
+      config,
+      context,
+    ),
+    residency: residencyOf(options),
+    models,
     detector,
     maxUrlBytes: options.maxUpload,
     signal,
@@ -183,9 +203,8 @@ async function startFleet(
 }
 
 /** Jobs for a model of the catalogue are taken before a worker for it was ever started. */
-function servedModels(model: string): string[] {
-  const recognizers = CATALOGUE.filter(({ task }) => task !== 'vad').map(({ id }) => id);
-  return [...new Set([model, ...recognizers])];
+function servedModels(models: readonly string[]): string[] {
+  return [...new Set([...models, ...Object.keys(CATALOGUE_TASKS)])];
 }
 
 function logLevelOf({ logLevel }: Config, { quiet }: ServeOptions): Config['logLevel'] {
@@ -197,7 +216,8 @@ async function settingsOf(options: ServeOptions): Promise<HttpSettings> {
     ...DEFAULT_SETTINGS,
     host: options.host,
     port: options.port,
-    defaultModel: options.model,
+    defaultModel: options.model[0] ?? DEFAULT_MODEL,
+    modelTasks: CATALOGUE_TASKS,
     inputRoots: await Promise.all(options.inputRoot.map(realFolder)),
     maxUploadBytes: options.maxUpload,
     maxQueued: options.maxQueued,
@@ -218,10 +238,6 @@ async function realFolder(path: string): Promise<string> {
 
 const DAY_MS = 86_400_000;
 
-function collect(value: string, before: readonly string[]): string[] {
-  return [...before, value];
-}
-
 function collectAlias(
   text: string,
   before: Readonly<Record<string, string>>,
@@ -235,13 +251,4 @@ function parsePort(text: string): number {
   const port = Number(text);
   if (/^\d+$/.test(text) && port <= MAX_PORT) return port;
   throw new InvalidArgumentError(`Use a whole number from 0 to ${MAX_PORT}.`);
-}
-
-const BYTE_UNITS: Readonly<Record<string, number>> = { '': 1, K: 1024, M: 1024 ** 2, G: 1024 ** 3 };
-
-function parseBytes(text: string): number {
-  const [, digits = '', unit = ''] = /^(\d+)([KMG]?)$/.exec(text) ?? [];
-  const bytes = Number(digits) * (BYTE_UNITS[unit] ?? 1);
-  if (bytes > 0 && Number.isSafeInteger(bytes)) return bytes;
-  throw new InvalidArgumentError('Use a size such as 500M or 4G.');
 }

@@ -32,8 +32,8 @@ function queueTable(queues: readonly QueueOverview[]): string {
 function workerTable(workers: readonly WorkerPresence[], now: number): string {
   if (workers.length === 0) return 'no workers\n';
   const head = [
-    ...['worker', 'up', 'jobs', 'memory', 'model', 'state', 'slots', 'waiting', 'batch'],
-    ...['× real time', 'note'],
+    ...['worker', 'up', 'jobs', 'memory', 'model', 'state', 'generation', 'slots', 'waiting'],
+    ...['managers', 'batch', '× real time', 'note'],
   ];
   const body = workers.flatMap((worker) => {
     const own = [
@@ -58,8 +58,10 @@ function modelCells(model: ModelStatus, worker: WorkerPresence): string[] {
   return [
     model.id,
     model.state,
+    String(model.generation),
     `${model.activeSlots}/${model.slots}`,
-    String(batches.queuedItems),
+    String(model.queuedRequests),
+    String(model.waitingManagers),
     most === undefined ? batch : `${batch} of ${most}`,
     batches.busyMs > 0 ? ((1_000 * batches.audioSeconds) / batches.busyMs).toFixed(1) : '–',
     model.failure === null ? '' : `${printable(model.failure.message)} [${model.failure.code}]`,

@@ -5,8 +5,6 @@ import { Option } from 'commander';
 import { resolveRoots } from '../bulk/scan.ts';
 import { WavepoolError } from '../core/errors.ts';
 import type { RawAudioFormat } from '../core/job.ts';
-import type { TranscriptFormat } from '../core/transcript-formats.ts';
-import { TRANSCRIPT_FORMATS } from '../core/transcript-formats.ts';
 import { chooseCapacity } from './auto-slots.ts';
 import type { CliContext } from './context.ts';
 import type { CapacityOptions, PlaceOptions } from './options.ts';
@@ -14,20 +12,19 @@ import {
   addCapacityOptions,
   addInputFormatOption,
   addPlaceOptions,
-  DEFAULT_MODEL,
   parseDuration,
-  parseFormats,
   placesOf,
+  warnUnvalidated,
 } from './options.ts';
 import type { RunRequest } from './run-session.ts';
 import { runSession } from './run-session.ts';
+import type { FormatOptions, TaskOptions } from './task-options.ts';
+import { addFormatOption, addTaskOptions, formatsOf, taskChoiceOf } from './task-options.ts';
 
 const DEFAULT_STABLE_MS = 10_000;
 
-interface WatchOptions extends PlaceOptions, CapacityOptions {
+interface WatchOptions extends PlaceOptions, CapacityOptions, TaskOptions, FormatOptions {
   readonly out: string;
-  readonly format: TranscriptFormat[];
-  readonly model: string;
   readonly stable: number;
   readonly inputFormat?: RawAudioFormat;
   readonly json?: true;
@@ -44,20 +41,16 @@ Exit codes: 0 stopped as asked, 2 usage, 3 this machine or its services, 130 sto
 export function addWatchCommand(program: Command, context: CliContext): void {
   const command = program
     .command('watch')
-    .description('transcribe what comes into a directory')
+    .description('transcribe what comes into a directory, or find the speech in it')
     .argument('<dir>', 'is watched, with everything below it')
-    .requiredOption('--out <dir>', 'write the transcripts here, and remember what is finished')
-    .addOption(
-      new Option('--format <list>', `comma-separated: ${TRANSCRIPT_FORMATS.join(', ')}`)
-        .argParser(parseFormats)
-        .default(['txt'], 'txt'),
-    )
-    .option('--model <id>', 'what transcribes; see `wavepool models list`', DEFAULT_MODEL)
+    .requiredOption('--out <dir>', 'write the results here, and remember what is finished')
     .addOption(
       new Option('--stable <time>', 'how long a file must stand still')
         .argParser(parseDuration)
         .default(DEFAULT_STABLE_MS, '10s'),
     );
+  addFormatOption(command);
+  addTaskOptions(command);
   addInputFormatOption(command);
   addCapacityOptions(command);
   addPlaceOptions(command)
@@ -65,11 +58,12 @@ export function addWatchCommand(program: Command, context: CliContext): void {
     .option('--quiet', 'print failures only')
     .addHelpText('after', HELP)
     .action(async (directory: string, options: WatchOptions) => {
+      warnUnvalidated(options, context);
       context.exitCode = await runSession(await requestOf(directory, options, context), context);
     });
 }
 
-/** @throws {WavepoolError} INPUT_NOT_FOUND, INVALID_REQUEST */
+/** @throws {WavepoolError} INPUT_NOT_FOUND, INVALID_REQUEST, TASK_UNSUPPORTED */
 async function requestOf(
   directory: string,
   options: WatchOptions,
@@ -78,16 +72,18 @@ async function requestOf(
   const roots = await resolveRoots([directory]);
   if (roots.files.length > 0)
     throw new WavepoolError('INVALID_REQUEST', `${directory} is not a directory`);
+  const task = taskChoiceOf(options);
+  const config = placesOf(context.config, options);
   return {
     roots,
     out: path.resolve(options.out),
-    formats: options.format,
+    formats: formatsOf(options),
     single: false,
-    model: options.model,
+    ...task,
     rawFormat: options.inputFormat,
     watch: { stableMs: options.stable },
-    capacity: await chooseCapacity(options, placesOf(context.config, options), context),
-    config: placesOf(context.config, options),
+    capacity: await chooseCapacity({ ...options, model: task.model }, config, context),
+    config,
     json: options.json === true,
     quiet: options.quiet === true,
   };

@@ -1,6 +1,7 @@
-/** `wavepool worker`: serves a model's queue until it is told to stop. */
+/** `wavepool worker`: serves the queues of models until it is told to stop. */
 import { once } from 'node:events';
 import type { Command } from 'commander';
+import { Option } from 'commander';
 import { createLogger } from '../core/logger.ts';
 import { describeAddress } from '../queue/connection.ts';
 import { Housekeeping } from '../worker/housekeeping.ts';
@@ -10,29 +11,44 @@ import { printLine } from './context.ts';
 import { Fleet } from './fleet.ts';
 import type { InterruptWatch } from './interrupts.ts';
 import { isInterruption, watchInterrupts } from './interrupts.ts';
-import { DETECTOR_MODEL, openModels, pullModel } from './model-access.ts';
-import type { CapacityOptions, PlaceOptions } from './options.ts';
-import { addCapacityOptions, addPlaceOptions, DEFAULT_MODEL, placesOf } from './options.ts';
+import { DETECTOR_MODEL, openModels, pullModel, pullModels } from './model-access.ts';
+import type { CapacityOptions, PlaceOptions, ResidencyOptions } from './options.ts';
+import {
+  addCapacityOptions,
+  addPlaceOptions,
+  addResidencyOptions,
+  collect,
+  DEFAULT_MODEL,
+  modelsOf,
+  placesOf,
+  residencyOf,
+  warnUnvalidated,
+} from './options.ts';
 
 const DRAIN_MS = 600_000;
 
-interface WorkerOptions extends PlaceOptions, CapacityOptions {
-  readonly model: string;
+interface WorkerOptions extends PlaceOptions, CapacityOptions, ResidencyOptions {
+  readonly model: string[];
   readonly quiet?: true;
 }
 
 const HELP = `
-Takes jobs from the model's queue until Ctrl-C or SIGTERM; then running jobs are finished, and a second signal gives them
-back to the queue at once.
+Takes jobs from the queues of its models until Ctrl-C or SIGTERM; then running jobs are finished, and a second signal gives them
+back to the queue at once. While it runs, \`wavepool models load, unload and reconfigure\` change what it has in memory.
 
 Exit codes: 0 stopped as asked, 2 usage, 3 this machine or its services, 130 stopped at once.`;
 
 export function addWorkerCommand(program: Command, context: CliContext): void {
   const command = program
     .command('worker')
-    .description('serve the queue of a model')
-    .option('--model <id>', 'what to serve; see `wavepool models list`', DEFAULT_MODEL);
+    .description('serve the queues of models')
+    .addOption(
+      new Option('--model <id>', 'what to serve; see `wavepool models list` (repeatable)')
+        .argParser(collect)
+        .default([], DEFAULT_MODEL),
+    );
   addCapacityOptions(command);
+  addResidencyOptions(command);
   addPlaceOptions(command)
     .option('--quiet', 'print failures only')
     .addHelpText('after', HELP)
@@ -52,13 +68,16 @@ async function serve(options: WorkerOptions, context: CliContext): Promise<void>
     onSecond: async () => fleet?.kill(),
   });
   try {
+    warnUnvalidated(options, context);
     fleet = await start(options, context, watch, quiet);
-    const { queue, address } = fleet;
+    const { address } = fleet;
     await using _housekeeping = await Housekeeping.start({
       address,
       logger: createLogger(quiet ? 'error' : context.config.logLevel, 'housekeeping'),
     });
-    say(`serving ${queue.model} through Redis at ${describeAddress(address)}`);
+    say(
+      `serving ${modelsOf(options.model).join(', ')} through Redis at ${describeAddress(address)}`,
+    );
     if (!watch.signal.aborted) await once(watch.signal, 'abort');
     await fleet.drain(DRAIN_MS);
   } catch (error) {
@@ -76,13 +95,18 @@ async function start(
 ): Promise<Fleet> {
   const config = placesOf(context.config, options);
   const store = openModels(config, context);
-  const model = await pullModel(store, options.model, context, { quiet, signal });
+  const models = await pullModels(store, modelsOf(options.model), context, { quiet, signal });
   const detector = await pullModel(store, DETECTOR_MODEL, context, { quiet, signal });
   const { logLevel } = config;
   return Fleet.start({
     config,
-    capacity: await chooseCapacity(options, config, context),
-    model,
+    capacity: await chooseCapacity(
+      { ...options, model: models[0]?.entry.id ?? DEFAULT_MODEL },
+      config,
+      context,
+    ),
+    residency: residencyOf(options),
+    models,
     detector,
     signal,
     logLevel: quiet && logLevel === 'info' ? 'error' : logLevel,

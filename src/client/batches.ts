@@ -11,8 +11,9 @@ import {
 } from '../core/batch-api.ts';
 import { WavepoolError } from '../core/errors.ts';
 import type { ServiceEvent } from '../core/events.ts';
+import type { OmitEach } from '../core/job.ts';
 import { parseLeniently } from '../core/lenient-parse.ts';
-import type { TranscriptFormat } from '../core/transcript-formats.ts';
+import type { ResultFormat } from '../core/result-formats.ts';
 import type { EventFeed } from './event-feed.ts';
 import { batchEvents, type FollowOptions } from './events.ts';
 import type { CallOptions } from './fleet.ts';
@@ -24,7 +25,7 @@ import { apiPath, type Transport } from './transport.ts';
 import type { Uploads } from './uploads.ts';
 
 /** What all jobs of a batch have in common; everything has a default. */
-export type BatchJobSettings = Omit<JobRequestBody, 'input'> & { readonly name?: string };
+export type BatchJobSettings = OmitEach<JobRequestBody, 'input'> & { readonly name?: string };
 
 /** Many inputs, or a folder of the server inside its input roots with all it holds. */
 export type ClientBatch = BatchJobSettings &
@@ -127,12 +128,13 @@ export class Batches {
 
   /**
    * The results of all items that have ended, as they arrive: failures come in their places.
-   * @param as format of the texts; with `json` a line has a `transcript` instead
-   * @throws {WavepoolError} BATCH_NOT_FOUND; SERVER_UNREACHABLE when the stream breaks off
+   * @param as format of the texts, txt or json by the batch's task when left out; with `json` a line has a `transcript` or
+   *   `speech` instead
+   * @throws {WavepoolError} BATCH_NOT_FOUND, INVALID_REQUEST for a format that the task does not have; SERVER_UNREACHABLE when the stream breaks off
    */
   async *results(
     id: string,
-    as: TranscriptFormat = 'txt',
+    as?: ResultFormat,
     { signal }: CallOptions = {},
   ): AsyncGenerator<BatchResultLine> {
     const response = await this.#results(id, 'ndjson', as, signal);
@@ -142,12 +144,12 @@ export class Batches {
   }
 
   /**
-   * The transcripts of completed items as a ZIP archive.
-   * @throws {WavepoolError} BATCH_NOT_FOUND
+   * The results of completed items as a ZIP archive.
+   * @throws {WavepoolError} BATCH_NOT_FOUND, INVALID_REQUEST for a format that the task does not have
    */
   async archive(
     id: string,
-    as: TranscriptFormat = 'txt',
+    as?: ResultFormat,
     { signal }: CallOptions = {},
   ): Promise<ReadableStream<Uint8Array>> {
     const { body } = await this.#results(id, 'zip', as, signal);
@@ -203,7 +205,7 @@ export class Batches {
   #results(
     id: string,
     format: 'ndjson' | 'zip',
-    as: TranscriptFormat,
+    as: ResultFormat | undefined,
     signal: AbortSignal | undefined,
   ): Promise<Response> {
     const path = apiPath`/v1/batches/${id}/results`;

@@ -8,8 +8,11 @@ import {
 } from '../core/api.ts';
 import { failureToError, WavepoolError } from '../core/errors.ts';
 import type { ServiceEvent } from '../core/events.ts';
-import { Transcript } from '../core/transcript.ts';
-import type { TranscriptFormat } from '../core/transcript-formats.ts';
+import type { OmitEach } from '../core/job.ts';
+import { asSpeechActivity, asTranscript, JobResult } from '../core/job-result.ts';
+import type { ResultFormat } from '../core/result-formats.ts';
+import type { SpeechActivity } from '../core/speech-activity.ts';
+import type { Transcript } from '../core/transcript.ts';
 import type { EventFeed } from './event-feed.ts';
 import { type FollowOptions, jobEvents } from './events.ts';
 import type { CallOptions } from './fleet.ts';
@@ -19,14 +22,14 @@ import { apiPath, type Transport } from './transport.ts';
 import type { Uploads } from './uploads.ts';
 
 /** A job to submit; everything but its source has a default. */
-export type ClientJob = Omit<JobRequestBody, 'input'> & InputDetails & JobSource;
+export type ClientJob = OmitEach<JobRequestBody, 'input'> & InputDetails & JobSource;
 
 export interface SubmitOptions extends CallOptions {
   /** The same key and job give the same job. @defaultValue random, so that a repeated request adds nothing */
   readonly idempotencyKey?: string | undefined;
 }
 
-/** How a job ended well; where its transcript lies is the server's own matter. */
+/** How a job ended well; where its result lies is the server's own matter. */
 export type ClientOutcome = NonNullable<JobResource['outcome']>;
 
 /** The jobs of a server: adds, reads, watches, cancels and retries them. */
@@ -96,25 +99,39 @@ export class Jobs {
   }
 
   /**
-   * The transcript of a completed job, or its text in one of the other formats.
-   * @throws {WavepoolError} JOB_NOT_FOUND, JOB_NOT_FINISHED, RESULT_NOT_FOUND
+   * The transcript of a completed job, or its result in one of the other formats of its task.
+   * @throws {WavepoolError} JOB_NOT_FOUND, JOB_NOT_FINISHED, RESULT_NOT_FOUND; INVALID_REQUEST for a format that the task does
+   *   not have, or when there is no transcript because the job is of another task
    */
   async result(id: string, format?: 'json', options?: CallOptions): Promise<Transcript>;
   async result(
     id: string,
-    format: Exclude<TranscriptFormat, 'json'>,
+    format: Exclude<ResultFormat, 'json'>,
     options?: CallOptions,
   ): Promise<string>;
   async result(
     id: string,
-    format: TranscriptFormat = 'json',
+    format: ResultFormat = 'json',
     { signal }: CallOptions = {},
   ): Promise<Transcript | string> {
+    if (format === 'json') return asTranscript(await this.#result(id, signal));
     const path = apiPath`/v1/jobs/${id}/result`;
     const request = { method: 'GET', path, query: { format }, signal } as const;
-    return format === 'json'
-      ? this.#transport.send(request, answerAs(Transcript))
-      : this.#transport.send(request, (response) => response.text());
+    return this.#transport.send(request, (response) => response.text());
+  }
+
+  /**
+   * The speech segments of a completed job of the task `vad`.
+   * @throws {WavepoolError} JOB_NOT_FOUND, JOB_NOT_FINISHED, RESULT_NOT_FOUND; INVALID_REQUEST when the job is of another task
+   */
+  async speech(id: string, { signal }: CallOptions = {}): Promise<SpeechActivity> {
+    return asSpeechActivity(await this.#result(id, signal));
+  }
+
+  async #result(id: string, signal: AbortSignal | undefined): Promise<JobResult> {
+    const path = apiPath`/v1/jobs/${id}/result`;
+    const request = { method: 'GET', path, query: { format: 'json' }, signal } as const;
+    return this.#transport.send(request, answerAs(JobResult));
   }
 
   /**
@@ -171,7 +188,7 @@ function errorOfFailure({ code, message }: FailureResource): WavepoolError {
 }
 
 /** What is left of a job without its input. */
-function settingsOf(job: ClientJob): Omit<JobRequestBody, 'input'> {
+function settingsOf(job: ClientJob): OmitEach<JobRequestBody, 'input'> {
   const { file, uploadId, url, serverPath, name, rawFormat, ...settings } = {
     file: undefined,
     uploadId: undefined,

@@ -1,4 +1,5 @@
 /** What a response that is not one of success says, as an error with the server's own code. */
+import { ControlFailedError } from '../core/control-api.ts';
 import { type ErrorCode, failureToError, isErrorCode, WavepoolError } from '../core/errors.ts';
 import { parseLeniently } from '../core/lenient-parse.ts';
 import { InvalidRequestError, ProblemDetails } from '../core/problem.ts';
@@ -35,7 +36,9 @@ export async function errorOfResponse(response: Response): Promise<WavepoolError
   // A newer server may have codes that this client does not know: the text is kept.
   if (!isErrorCode(code))
     return new WavepoolError('INTERNAL', `${code}: ${detail}`, { cause: raw });
-  const fields = code === 'INVALID_REQUEST' ? fieldsOf(raw) : undefined;
+  const { errors, outcomes } = membersOf(raw);
+  if (outcomes !== undefined) return new ControlFailedError({ code, message: detail }, outcomes);
+  const fields = code === 'INVALID_REQUEST' ? errors : undefined;
   if (fields !== undefined) {
     return new InvalidRequestError(detail.split(': ', 1)[0] ?? '', fields, { cause: raw });
   }
@@ -50,12 +53,12 @@ function codeAndDetail(raw: unknown): { code: string; detail: string } | undefin
   return typeof code === 'string' && typeof detail === 'string' ? { code, detail } : undefined;
 }
 
-function fieldsOf(raw: unknown): ProblemDetails['errors'] {
+function membersOf(raw: unknown): Pick<ProblemDetails, 'errors' | 'outcomes'> {
   try {
-    return parseLeniently(ProblemDetails, raw, 'problem').errors;
+    return parseLeniently(ProblemDetails, raw, 'problem');
   } catch {
     // Whatever else it tells, its code and detail are known.
-    return undefined;
+    return {};
   }
 }
 

@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { ApiKeyScope } from './api-key.ts';
 import {
+  byTask,
   JobClocks,
   JobId,
   JobOutcome,
@@ -10,10 +11,10 @@ import {
   JobTask,
   ModelId,
   RawAudioFormat,
-  TranscribeOptions,
   UploadId,
 } from './job.ts';
 import { apiSchemas } from './openapi.ts';
+import { RESULT_FORMATS } from './result-formats.ts';
 import { ModelState, WorkerPresence } from './status.ts';
 
 export const Timestamp = z.iso.datetime().meta({ description: 'UTC, ISO 8601' });
@@ -49,12 +50,12 @@ export const JobRequestInput = z
   .meta({ description: 'where the audio is: exactly one of path, uploadId and url' });
 export type JobRequestInput = z.infer<typeof JobRequestInput>;
 
-/** What a job is asked to do, without its input: also what all jobs of a batch have in common. */
-export const JobSettings = z.strictObject({
-  /** The server's default model when left out. */
+const modelMember = {
+  /** The server's default model for the task when left out. */
   model: ModelId.optional(),
-  task: JobTask.default('transcribe'),
-  options: TranscribeOptions.prefault({}),
+};
+
+const settingMembers = {
   priority: JobPriority.default(1_000),
   delayMs: z.int().min(0).max(31_536_000_000).default(0),
   attempts: z.int().min(1).max(100).default(3),
@@ -70,10 +71,17 @@ export const JobSettings = z.strictObject({
     .boolean()
     .meta({ description: 'keep segments for readers of the events while the job runs' })
     .default(false),
-});
+};
+
+/** What a job is asked to do, with further members: also what all jobs of a batch have in common. */
+export function jobSettingsWith<More extends z.ZodRawShape>(more: More) {
+  return byTask(modelMember, { ...settingMembers, ...more });
+}
+
+export const JobSettings = jobSettingsWith({});
 export type JobSettings = z.infer<typeof JobSettings>;
 
-export const JobRequest = JobSettings.extend({ input: JobRequestInput }).register(apiSchemas, {
+export const JobRequest = jobSettingsWith({ input: JobRequestInput }).register(apiSchemas, {
   id: 'JobRequest',
 });
 export type JobRequest = z.infer<typeof JobRequest>;
@@ -187,7 +195,10 @@ export const CancelResource = z
 export type CancelResource = z.infer<typeof CancelResource>;
 
 export const ResultQuery = z.strictObject({
-  format: z.enum(['txt', 'json', 'srt', 'vtt']).default('json'),
+  format: z
+    .enum(RESULT_FORMATS)
+    .default('json')
+    .meta({ description: 'txt, srt and vtt of transcripts; rttm and audacity of speech segments' }),
 });
 
 export const UploadQuery = z.strictObject({ name: FileName.optional() });

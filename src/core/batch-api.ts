@@ -5,28 +5,32 @@ import {
   FailureResource,
   InputResource,
   JobLinks,
-  JobSettings,
   JobState,
+  jobSettingsWith,
   QueryFlag,
   Timestamp,
 } from './api.ts';
 import { BatchCounts, BatchId, BatchState } from './batch.ts';
-import { JobId, JobOutcome, ModelId } from './job.ts';
+import { JobId, JobOutcome, JobTask, ModelId } from './job.ts';
 import { apiSchemas } from './openapi.ts';
+import { RESULT_FORMATS } from './result-formats.ts';
+import { SpeechActivity } from './speech-activity.ts';
 import { Transcript } from './transcript.ts';
-import { TRANSCRIPT_FORMATS } from './transcript-formats.ts';
 
 /** In one JSON body; a body of lines may hold more. */
 export const MAX_INLINE_INPUTS = 50_000;
 
 const BatchName = z.string().min(1).max(255).meta({ description: 'for people' });
 
+const nameMember = { name: BatchName.optional() };
+
 /** What the jobs of a batch have in common. */
-export const BatchSettings = JobSettings.extend({ name: BatchName.optional() });
+export const BatchSettings = jobSettingsWith(nameMember);
 export type BatchSettings = z.infer<typeof BatchSettings>;
 
 /** The inputs are checked one by one as they are added: all at once would keep the server from other work. */
-export const BatchRequest = BatchSettings.extend({
+export const BatchRequest = jobSettingsWith({
+  ...nameMember,
   inputs: z
     .array(z.unknown())
     .min(1)
@@ -61,6 +65,7 @@ const BatchMembers = z.strictObject({
   name: z.string().nullable(),
   tenant: z.string(),
   model: ModelId,
+  task: JobTask.default('transcribe'),
   directory: z.string().nullable(),
   state: BatchState,
   counts: BatchCounts,
@@ -129,7 +134,10 @@ export type BatchItemPage = z.infer<typeof BatchItemPage>;
 
 export const BatchResultQuery = z.strictObject({
   format: z.enum(['ndjson', 'zip']).default('ndjson'),
-  as: z.enum(TRANSCRIPT_FORMATS).default('txt').meta({ description: 'of each transcript' }),
+  as: z
+    .enum(RESULT_FORMATS)
+    .meta({ description: 'of each result; txt, or json for the task vad, when left out' })
+    .optional(),
 });
 
 /** One line of a batch's results. */
@@ -142,6 +150,7 @@ export const BatchResultLine = z
     name: z.string().nullable(),
     text: z.string().optional().meta({ description: 'in the format that was asked for' }),
     transcript: Transcript.optional().meta({ description: 'instead of text, as JSON' }),
+    speech: SpeechActivity.optional().meta({ description: 'the same for the task vad' }),
     failure: FailureResource.optional(),
   })
   .register(apiSchemas, { id: 'BatchResultLine' });

@@ -1,7 +1,7 @@
 /** A batch: many jobs of one model that are submitted, watched, cancelled and retried as one thing. */
 import { z } from 'zod';
 import { WavepoolError } from './errors.ts';
-import { JobId, ModelId } from './job.ts';
+import { JobId, JobTask, ModelId } from './job.ts';
 
 /** Batches lie in a queue as jobs do, and their ids follow the same rules. */
 export const BatchId = JobId;
@@ -45,6 +45,8 @@ export const BatchRecord = z.strictObject({
   name: z.string().min(1).max(255).optional(),
   tenant: z.string().min(1).max(128),
   model: ModelId,
+  /** Of all its jobs. */
+  task: JobTask.default('transcribe'),
   /** The folder whose files are its inputs. */
   directory: z.string().optional(),
   /** Ids of its jobs start with it: a later batch of the same id shares neither jobs nor results. */

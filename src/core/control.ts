@@ -66,14 +66,28 @@ export type ControlledModel = z.infer<typeof ControlledModel>;
 
 const Answering = { worker: z.uuid(), host: z.string(), pid: z.int().min(1) };
 
+/** What a worker did with a command. */
+export const ControlResult = z.strictObject({
+  models: z.array(ControlledModel),
+  /** Asked for, but not registered with this worker. */
+  notFound: z.array(ModelId),
+});
+export type ControlResult = z.infer<typeof ControlResult>;
+
+/** What the control queue of a worker carries. */
+export const ControlJob = z.discriminatedUnion('kind', [
+  z.strictObject({ kind: z.literal('command'), command: ControlCommand }),
+  /** Whoever sent that command no longer waits: its wait for the model ends, what has begun is finished. */
+  z.strictObject({ kind: z.literal('withdrawal'), id: z.uuid() }),
+]);
+export type ControlJob = z.infer<typeof ControlJob>;
+
 /** What one worker did. `unload-many` names its models in the order in which they were freed. */
 export const ControlOutcome = z.discriminatedUnion('ok', [
   z.strictObject({
     ok: z.literal(true),
     ...Answering,
-    models: z.array(ControlledModel),
-    /** Asked for, but not registered with this worker. */
-    notFound: z.array(ModelId),
+    ...ControlResult.shape,
   }),
   z.strictObject({
     ok: z.literal(false),

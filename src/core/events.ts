@@ -5,6 +5,7 @@ import { BatchChange, BatchStanding } from './batch.ts';
 import { BatchResource } from './batch-api.ts';
 import { JobId, JobOutcome, JobProgress, ModelId, PartialSegment } from './job.ts';
 import { apiSchemas } from './openapi.ts';
+import { ModelStatus } from './status.ts';
 
 const Timestamp = z.iso.datetime().meta({ description: 'UTC, ISO 8601, by the clock of Redis' });
 
@@ -58,7 +59,25 @@ export const StreamResetEvent = z.strictObject({
   type: z.literal('stream.reset'),
   models: z.array(ModelId),
 });
-/** What other parts of the service publish on a queue. */
+/** Data of `model.changed`, at once, and of `slot.changed`, with the heartbeat: the model as one worker has it. */
+export const ModelChange = z.strictObject({
+  worker: z.uuid(),
+  host: z.string(),
+  pid: z.int().min(1),
+  ...ModelStatus.pick({
+    state: true,
+    generation: true,
+    loaded: true,
+    failure: true,
+    slots: true,
+    activeSlots: true,
+    queuedRequests: true,
+    waitingManagers: true,
+  }).shape,
+});
+export type ModelChange = z.infer<typeof ModelChange>;
+
+/** What workers publish on the queue of a model; `data` is a ModelChange where the type is one of its two. */
 export const CustomEvent = z.strictObject({
   type: z.templateLiteral([z.enum(['model', 'slot']), '.', z.string()]),
   at: Timestamp,

@@ -32,8 +32,8 @@ export const JobId = z
   .refine((id) => !QUEUE_KEYS.has(id), "a job id is not one of the queue's own words");
 export type JobId = z.infer<typeof JobId>;
 
-/** What is asked of the model. Other tasks join the list together with the code that runs them. */
-export const JobTask = z.enum(['transcribe']);
+/** What is asked of the model: the words of an input, or where somebody speaks in it. */
+export const JobTask = z.enum(['transcribe', 'vad']);
 export type JobTask = z.infer<typeof JobTask>;
 
 /** Encodings of audio without a header, by ffmpeg's names. */
@@ -118,6 +118,43 @@ export const TranscribeOptions = z.strictObject({
 });
 export type TranscribeOptions = z.infer<typeof TranscribeOptions>;
 
+/** Of the task `vad`. Segments are what was spoken, so nothing is joined for the sake of a recognizer by default. */
+export const DetectionOptions = z.strictObject({
+  /** Longer speech is split. */
+  maxSegmentSeconds: z.number().gt(0).optional(),
+  vad: VadOptions.extend({ targetSegmentMs: z.int().min(0).max(60_000).default(0) }).prefault({}),
+});
+export type DetectionOptions = z.infer<typeof DetectionOptions>;
+
+const TRANSCRIBE = {
+  task: z.literal('transcribe').default('transcribe'),
+  options: TranscribeOptions.prefault({}),
+};
+const VAD = { task: z.literal('vad'), options: DetectionOptions.prefault({}) };
+
+/**
+ * One schema per task, told apart by `task`, which is `transcribe` when left out. Its members stand between the others:
+ * the order of a request's members is part of what an idempotency key stands for.
+ */
+export function byTask<Before extends z.ZodRawShape, After extends z.ZodRawShape>(
+  before: Before,
+  after: After,
+) {
+  return z.discriminatedUnion(
+    'task',
+    [
+      z.strictObject({ ...before, ...TRANSCRIBE, ...after }),
+      z.strictObject({ ...before, ...VAD, ...after }),
+    ],
+    { error: `the task is ${JobTask.options.join(' or ')}` },
+  );
+}
+
+/** `Omit` that keeps a union of tasks a union. */
+export type OmitEach<Union, Keys extends PropertyKey> = Union extends unknown
+  ? Omit<Union, Keys>
+  : never;
+
 /** The three time limits of a job; each has its own error code. */
 export const JobClocks = z.strictObject({
   /** Waiting for a slot inside a worker (BUSY_TIMEOUT); 0 = no limit. */
@@ -135,43 +172,51 @@ export type JobClocks = z.infer<typeof JobClocks>;
 /** Lower runs first, 0 before all. */
 export const JobPriority = z.int().min(0).max(2_097_151);
 
-export const JobData = z.strictObject({
-  schemaVersion: z.literal(JOB_SCHEMA_VERSION).default(JOB_SCHEMA_VERSION),
-  input: JobInput,
-  task: JobTask.default('transcribe'),
-  model: ModelId,
-  options: TranscribeOptions.prefault({}),
+/** What a producer says of a job besides its task. */
+const request = {
   clocks: JobClocks.prefault({}),
   tenant: z.string().min(1).max(128).default('default'),
-  /** Tell each segment as soon as it is recognized, and not only the whole transcript. */
+  /** Tell each segment as soon as it is found, and not only the whole result. */
   partials: z.boolean().default(false),
   /** The `run` that submitted the job. */
   runId: z.string().min(1).max(128).optional(),
-  /** Milliseconds since 1970. */
-  submittedAt: z.int().min(0),
-  /** How many worker processes died while they held this job. */
-  crashCount: z.int().min(0).default(0),
-  /** The lock token under which the latest of those crashes happened: no crash is counted twice. */
-  lastCrashToken: z.string().optional(),
-});
+};
+
+/** Of a job of any version: whose it is. */
+export const JobOwner = z.looseObject({ tenant: request.tenant });
+
+export const JobData = byTask(
+  {
+    schemaVersion: z.literal(JOB_SCHEMA_VERSION).default(JOB_SCHEMA_VERSION),
+    input: JobInput,
+    model: ModelId,
+  },
+  {
+    ...request,
+    /** Milliseconds since 1970. */
+    submittedAt: z.int().min(0),
+    /** How many worker processes died while they held this job. */
+    crashCount: z.int().min(0).default(0),
+    /** The lock token under which the latest of those crashes happened: no crash is counted twice. */
+    lastCrashToken: z.string().optional(),
+  },
+);
 export type JobData = z.infer<typeof JobData>;
 
 /** What a producer hands in; everything with a default may be left out. */
-export const NewJob = JobData.omit({
-  schemaVersion: true,
-  model: true,
-  submittedAt: true,
-  crashCount: true,
-  lastCrashToken: true,
-}).extend({
-  /** Random when left out. Adding an id that the queue still knows runs nothing. */
-  id: JobId.optional(),
-  priority: JobPriority.default(1_000),
-  /** Not started before this much time has passed. */
-  delayMs: z.int().min(0).default(0),
-  /** How often a failure that may pass by itself is tried in all. */
-  attempts: z.int().min(1).max(100).default(3),
-});
+export const NewJob = byTask(
+  { input: JobInput },
+  {
+    ...request,
+    /** Random when left out. Adding an id that the queue still knows runs nothing. */
+    id: JobId.optional(),
+    priority: JobPriority.default(1_000),
+    /** Not started before this much time has passed. */
+    delayMs: z.int().min(0).default(0),
+    /** How often a failure that may pass by itself is tried in all. */
+    attempts: z.int().min(1).max(100).default(3),
+  },
+);
 export type NewJob = z.input<typeof NewJob>;
 
 function parse<Schema extends z.ZodType>(
@@ -225,14 +270,15 @@ export type JobTimings = z.infer<typeof JobTimings>;
 
 /** The job's return value: a pointer and small counts. */
 export const JobOutcome = z.strictObject({
-  /** Names the transcript in the result store. */
+  /** Names the result in the result store. */
   resultKey: z.string().min(1),
   durationSeconds: z.number().min(0),
   speechSeconds: z.number().min(0),
   segments: z.int().min(0),
+  /** Of text; 0 for tasks that give none. */
   characters: z.int().min(0),
   noSpeech: z.boolean(),
-  /** Codes only; the messages are in the transcript. */
+  /** Codes only; the messages are in the result. */
   warnings: z.array(z.string()),
   timings: JobTimings,
 });
@@ -250,14 +296,14 @@ export const JobProgress = z.strictObject({
 });
 export type JobProgress = z.infer<typeof JobProgress>;
 
-/** A segment of a job that still runs. Segments come in the order in which they were recognized. */
+/** A segment of a job that still runs. Segments come in the order in which they were found or recognized. */
 export const PartialSegment = z.strictObject({
   /** Place in the order of the audio. After a crash or a retry a place may come again, and counts as told last. */
   index: z.int().min(0),
   /** Seconds from the beginning of the input. */
   start: z.number().min(0),
   end: z.number().min(0),
-  /** Empty where no words were recognized; the transcript leaves such segments out. */
+  /** Empty where no words were recognized, which transcripts leave out, and for tasks that give no text. */
   text: z.string(),
 });
 export type PartialSegment = z.infer<typeof PartialSegment>;

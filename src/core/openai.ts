@@ -24,6 +24,8 @@ export const TranscriptionForm = z
     timestamp_granularities: z
       .array(z.literal('segment', 'only the times of segments are known'))
       .optional(),
+    /** Ours: for a slot of a worker; 0 is no limit. */
+    busy_timeout_ms: z.coerce.number().int().min(0).optional(),
     chunking_strategy: z.literal('auto', 'only auto is possible').optional(),
   })
   .refine(

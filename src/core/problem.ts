@@ -1,5 +1,7 @@
 /** Errors as the HTTP interface tells them, and what a schema found as one of them. */
 import { z } from 'zod';
+import { ControlOutcome } from './control.ts';
+import { ControlFailedError } from './control-api.ts';
 import { ERROR_CODES, errorRow, WavepoolError } from './errors.ts';
 import { apiSchemas } from './openapi.ts';
 
@@ -34,6 +36,10 @@ export const ProblemDetails = z
     code: z.enum(ERROR_CODES),
     retryable: z.boolean(),
     errors: z.array(FieldError).optional(),
+    outcomes: z
+      .array(ControlOutcome)
+      .optional()
+      .meta({ description: 'of each worker, when none did what it was told' }),
     error: OpenAiError.optional().meta({ description: "on routes that OpenAI's clients use" }),
   })
   .register(apiSchemas, { id: 'Problem' });
@@ -87,5 +93,6 @@ export function problemOf(error: WavepoolError, requestId: string): ProblemDetai
     code,
     retryable,
     ...(error instanceof InvalidRequestError ? { errors: [...error.fields] } : {}),
+    ...(error instanceof ControlFailedError ? { outcomes: [...error.outcomes] } : {}),
   };
 }

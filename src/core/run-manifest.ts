@@ -1,7 +1,7 @@
 /** What `run` keeps in `OUT/.wavepool/`: the run's identity, and one line per finished input. */
 import { z } from 'zod';
 import { ERROR_CODES } from './errors.ts';
-import { TRANSCRIPT_FORMATS } from './transcript-formats.ts';
+import { RESULT_FORMATS } from './result-formats.ts';
 
 export const RUN_SCHEMA_VERSION = 1;
 
@@ -14,7 +14,7 @@ export type RunIdentity = z.infer<typeof RunIdentity>;
 
 /** A file written for an input. Its size tells a whole file from one that a power failure cut short. */
 export const OutputFile = z.strictObject({
-  format: z.enum(TRANSCRIPT_FORMATS),
+  format: z.enum(RESULT_FORMATS),
   /** Relative to the output directory. */
   path: z.string().min(1),
   bytes: z.int().min(0),

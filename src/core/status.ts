@@ -99,6 +99,8 @@ export const WorkerPresence = z.strictObject({
   /** The native build, and every model in memory: the speech detector's, too. */
   runtime: RuntimeStatus,
   heldJobs: Count,
+  /** Slot counts up to this one are taken without evidence; 0 = none but 1. */
+  unvalidatedSlots: Count.default(0),
   /** Of the whole process. */
   residentBytes: Count,
   updatedAt: Count,

@@ -1,9 +1,15 @@
-/** The one stored result of a job. Every output format is rendered from it. */
+/** The stored result of a `transcribe` job. Every output format is rendered from it. */
 import { z } from 'zod';
 import { WavepoolError } from './errors.ts';
-import { JobId, JobTask, JobTimings, ModelId } from './job.ts';
+import {
+  RESULT_SCHEMA_VERSION,
+  ResultWarning,
+  resultFacts,
+  resultIdentity,
+  resultSource,
+} from './result-members.ts';
 
-export const TRANSCRIPT_SCHEMA_VERSION = 1;
+export const TRANSCRIPT_SCHEMA_VERSION = RESULT_SCHEMA_VERSION;
 
 export const TranscriptSegment = z.strictObject({
   /** Seconds from the beginning of the input. */
@@ -15,36 +21,18 @@ export const TranscriptSegment = z.strictObject({
 });
 export type TranscriptSegment = z.infer<typeof TranscriptSegment>;
 
-export const TranscriptWarning = z.strictObject({ code: z.string().min(1), message: z.string() });
-export type TranscriptWarning = z.infer<typeof TranscriptWarning>;
+export const TranscriptWarning = ResultWarning;
+export type TranscriptWarning = ResultWarning;
 
 export const Transcript = z.strictObject({
-  schemaVersion: z.literal(TRANSCRIPT_SCHEMA_VERSION),
-  jobId: JobId,
-  model: ModelId,
-  task: JobTask,
-  input: z.strictObject({
-    /** The file name without its folder. */
-    name: z.string(),
-    path: z.string(),
-    bytes: z.int().min(0).optional(),
-  }),
-  /** As found in the input, before resampling. */
-  audio: z.strictObject({
-    durationSeconds: z.number().min(0),
-    container: z.string(),
-    codec: z.string(),
-    sampleRate: z.number().min(0),
-    channels: z.int().min(0),
-  }),
+  ...resultIdentity,
+  /** A result that names no task is a transcript. */
+  task: z.literal('transcribe').default('transcribe'),
+  ...resultSource,
   text: z.string(),
   segments: z.array(TranscriptSegment),
   noSpeech: z.boolean(),
-  warnings: z.array(TranscriptWarning),
-  timings: JobTimings,
-  /** Identity of the native build that produced the text. */
-  build: z.string(),
-  createdAt: z.iso.datetime(),
+  ...resultFacts,
 });
 export type Transcript = z.infer<typeof Transcript>;
 

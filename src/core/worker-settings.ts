@@ -14,13 +14,14 @@ export const WorkerModel = z.strictObject({
   id: ModelId,
   /** The converted weights. */
   path: z.string().min(1),
-  /** Sessions over one set of weights; more than the evidence admits needs `unvalidatedSlots`. */
+  /** Sessions over one set of weights; more than the evidence admits needs `unvalidatedSlots` of the worker. */
   slots: z.int().min(1),
-  unvalidatedSlots: z.boolean(),
   /** Most segments in one native batch. */
   batch: z.int().min(1).max(64),
   /** Compute threads per slot. */
   threads: z.int().min(1).max(64),
+  /** Ceiling of the busy timeout of its requests and managers; 0 = unbounded. */
+  busyTimeoutMs: z.int().min(0).default(0),
 });
 export type WorkerModel = z.infer<typeof WorkerModel>;
 
@@ -44,8 +45,22 @@ export const WorkerSettings = z.strictObject({
   /** Where the server puts uploads; without it, jobs that name one fail. */
   uploadsDir: z.string().min(1).optional(),
   urls: UrlLimits.prefault({}),
-  /** The models that this worker serves. */
+  /** The models that this worker serves; the first one's settings are the defaults of those that are loaded later. */
   models: z.array(WorkerModel).min(1),
+  /** Where a model is looked for that is loaded later; without it, only those above can be. */
+  modelsDir: z.string().min(1).optional(),
+  /** Slot counts up to this one are taken without evidence; 0 = none but 1. Decided once, at the start. */
+  unvalidatedSlots: z.int().min(0).max(16).default(0),
+  /** Models are loaded by their first job instead of at the start. */
+  lazy: z.boolean().default(false),
+  /** Most models in memory; 0 = unbounded. One more evicts the one that was used least recently. */
+  maxLoadedModels: z.int().min(0).default(0),
+  /** A model without work for so long leaves memory; 0 = never. */
+  idleUnloadMs: z.int().min(0).default(0),
+  /** A load leaves at least this much memory free, or is refused; 0 = not looked at. */
+  minFreeMemoryMb: z.int().min(0).default(0),
+  /** Most segments that wait for one model's slots; 0 = unbounded. */
+  maxQueued: z.int().min(0).default(0),
   /** The voice activity detector that finds speech for them. */
   detector: z.strictObject({ id: ModelId, path: z.string().min(1) }),
   /** Another addon than the one that was built with the project. */

@@ -9,12 +9,13 @@ import type { JobFailure } from '../queue/failures.ts';
 import { inputResource, isoTime, isoTimeOrNull, jobLinks, shownOutcome } from './job-resource.ts';
 
 export function batchResource(view: BatchView): BatchResource {
-  const { id, name, tenant, model, directory, state, counts, interrupted } = view;
+  const { id, name, tenant, model, task, directory, state, counts, interrupted } = view;
   return {
     id,
     name: name ?? null,
     tenant,
     model,
+    task,
     directory: directory ?? null,
     state,
     counts,

@@ -1,4 +1,4 @@
-/** All results of a batch as one stream: JSON lines or a ZIP archive. Holds one transcript at a time. */
+/** All results of a batch as one stream: JSON lines or a ZIP archive. Holds one result at a time. */
 import { relative, sep } from 'node:path';
 import { Readable } from 'node:stream';
 import { finished, pipeline } from 'node:stream/promises';
@@ -7,8 +7,8 @@ import { ZipFile } from 'yazl';
 import type { BatchView } from '../core/batch.ts';
 import type { BatchResultLine } from '../core/batch-api.ts';
 import { toWavepoolError, WavepoolError } from '../core/errors.ts';
-import type { Transcript } from '../core/transcript.ts';
-import { renderTranscript, type TranscriptFormat } from '../core/transcript-formats.ts';
+import type { JobResult } from '../core/job-result.ts';
+import { fileExtension, type ResultFormat, renderResult } from '../core/result-formats.ts';
 import type { BatchItem } from '../queue/batch-items.ts';
 import { inputName } from '../storage/inputs.ts';
 import { ArchiveNames } from './archive-names.ts';
@@ -17,7 +17,7 @@ import type { Services } from './services.ts';
 
 export interface ResultStream {
   readonly batch: BatchView;
-  readonly format: TranscriptFormat;
+  readonly format: ResultFormat;
   readonly services: Services;
   /** Ends the stream. */
   readonly signal: AbortSignal;
@@ -61,7 +61,7 @@ async function* resultLines({ batch, format, services }: ResultStream): AsyncGen
 
 async function resultLine(
   item: BatchItem,
-  format: TranscriptFormat,
+  format: ResultFormat,
   services: Services,
 ): Promise<BatchResultLine> {
   const { index, id, outcome, failure } = item;
@@ -74,21 +74,25 @@ async function resultLine(
       ...(failure === undefined ? {} : { failure: failureResource(failure) }),
     };
   }
-  const transcript = await readTranscript(outcome.resultKey, services);
-  if (transcript instanceof WavepoolError) {
-    const { code, message, retryable } = transcript;
+  const result = await readResult(outcome.resultKey, services);
+  if (result instanceof WavepoolError) {
+    const { code, message, retryable } = result;
     return { ...known, state: 'completed', failure: failureResource({ code, message, retryable }) };
   }
-  const content =
-    format === 'json' ? { transcript } : { text: renderTranscript(transcript, format) };
-  return { ...known, state: 'completed', name: transcript.input.name, ...content };
+  const content = format === 'json' ? asMember(result) : { text: renderResult(result, format) };
+  return { ...known, state: 'completed', name: result.input.name, ...content };
 }
 
-/** A transcript that was forgotten, or is damaged, does not keep the others back. */
-async function readTranscript(
+/** Each task has a member of its own: readers of transcripts get nothing else. */
+function asMember(result: JobResult): Pick<BatchResultLine, 'transcript' | 'speech'> {
+  return result.task === 'transcribe' ? { transcript: result } : { speech: result };
+}
+
+/** A result that was forgotten, or is damaged, does not keep the others back. */
+async function readResult(
   key: string,
   { results, logger }: Services,
-): Promise<Transcript | WavepoolError> {
+): Promise<JobResult | WavepoolError> {
   try {
     return await results.read(key);
   } catch (thrown) {
@@ -107,11 +111,11 @@ async function addFiles(
   for await (const { index, outcome } of services.batches.ended(batch.id)) {
     signal.throwIfAborted();
     if (outcome === undefined) continue;
-    const transcript = await readTranscript(outcome.resultKey, services);
-    if (transcript instanceof WavepoolError) continue;
-    const name = names.add(sourceName(transcript, batch), format, index);
-    const file = Readable.from([Buffer.from(renderTranscript(transcript, format))]);
-    const mtime = new Date(transcript.createdAt);
+    const result = await readResult(outcome.resultKey, services);
+    if (result instanceof WavepoolError) continue;
+    const name = names.add(sourceName(result, batch), fileExtension(format), index);
+    const file = Readable.from([Buffer.from(renderResult(result, format))]);
+    const mtime = new Date(result.createdAt);
     zip.addReadStream(file, name, { mtime, mode: 0o100644 });
     await finished(file, { signal });
   }
@@ -119,7 +123,7 @@ async function addFiles(
 }
 
 /** Inside the batch's folder with the folders below it. */
-function sourceName({ input }: Transcript, { directory }: BatchView): string {
+function sourceName({ input }: JobResult, { directory }: BatchView): string {
   if (directory === undefined) return input.name;
   const way = relative(directory, input.path);
   const isOutside = way === '' || way === '..' || way.startsWith(`..${sep}`);

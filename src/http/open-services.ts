@@ -4,6 +4,7 @@ import type { Logger } from '../core/logger.ts';
 import { ApiKeys } from '../queue/api-keys.ts';
 import type { AudioQueue } from '../queue/audio-queue.ts';
 import { BatchStore } from '../queue/batches.ts';
+import { FleetControl } from '../queue/control.ts';
 import { JobTenants } from '../queue/job-tenants.ts';
 import { readOverview } from '../queue/overview.ts';
 import { QueueRegistry, type QueueRegistryOptions } from '../queue/queue-registry.ts';
@@ -50,6 +51,7 @@ export async function openServices(options: OpenServicesOptions): Promise<Servic
   return {
     queues,
     batches: new BatchStore({ queues, now }),
+    control: new FleetControl({ address, connection: queues.connection }),
     results,
     uploads,
     keys,

@@ -1,5 +1,5 @@
 /** Registers routes in an Express app exactly as they are declared. */
-import express, { type Express, type RequestHandler, type Response } from 'express';
+import express, { type Express, type Request, type RequestHandler, type Response } from 'express';
 import { WavepoolError } from '../core/errors.ts';
 import { parseRequestPart } from '../core/problem.ts';
 import { authenticate } from './auth/authenticate.ts';
@@ -37,11 +37,16 @@ function readBody(route: Route, services: Services): RequestHandler[] {
   if (route.body === undefined && route.consumes === undefined) return [];
   const types = route.consumes ?? [JSON_TYPE];
   const checkType: RequestHandler = (req, _res, next) => {
-    if (types.includes('*/*') || req.is([...types]) !== false) return next();
+    if (types.includes('*/*') || isEmpty(req) || req.is([...types]) !== false) return next();
     throw new WavepoolError('MEDIA_TYPE_UNSUPPORTED', `send ${types.join(' or ')}`);
   };
   const limit = route.maxBodyBytes ?? services.settings.maxBodyBytes;
   return types.includes(JSON_TYPE) ? [checkType, express.json({ limit })] : [checkType];
+}
+
+/** Nothing is of no type; whether it is enough is for the schema to say. */
+function isEmpty({ headers }: Request): boolean {
+  return headers['transfer-encoding'] === undefined && Number(headers['content-length'] ?? 0) === 0;
 }
 
 function run(route: Route, services: Services): RequestHandler {
@@ -49,7 +54,8 @@ function run(route: Route, services: Services): RequestHandler {
   return async (req, res) => {
     const { logger, signal, caller } = requestContext(res);
     const isJson =
-      body !== undefined && (route.consumes === undefined || req.is(JSON_TYPE) !== false);
+      body !== undefined &&
+      (route.consumes === undefined || isEmpty(req) || req.is(JSON_TYPE) !== false);
     const reply = await route.handle({
       params: params && parseRequestPart(params, req.params, 'path'),
       query: query && parseRequestPart(query, req.query, 'query'),

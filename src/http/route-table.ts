@@ -1,6 +1,7 @@
 /** Every route there is; the order does not matter but for paths with parameters, which come after those without. */
 import type { Route } from './route.ts';
 import { batchRoutes } from './routes/batches.ts';
+import { controlRoutes } from './routes/control.ts';
 import { docsRoutes } from './routes/docs.ts';
 import { eventRoutes } from './routes/events.ts';
 import { fleetRoutes } from './routes/fleet.ts';
@@ -16,6 +17,7 @@ const WORK: readonly Route[] = [
   ...uploadRoutes,
   ...eventRoutes,
   ...fleetRoutes,
+  ...controlRoutes,
   ...openAiRoutes,
   ...sessionRoutes,
   ...healthRoutes,

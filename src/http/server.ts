@@ -5,14 +5,15 @@ import type { AddressInfo } from 'node:net';
 import { WavepoolError } from '../core/errors.ts';
 import { createApp } from './app.ts';
 import { isLoopback } from './auth/authenticate.ts';
+import { Connections } from './connections.ts';
 import type { Services } from './services.ts';
 
 export interface RunningServer extends AsyncDisposable {
   readonly url: string;
   readonly port: number;
   /**
-   * Takes no more connections, lets requests under way finish within the deadline, then breaks them off. `closing` of the
-   * services must have been aborted before, so that streams end. Idempotent.
+   * Takes no more connections, lets requests under way finish within the deadline, then breaks them off; those that wait
+   * for a client that does nothing are broken off before. `closing` of the services must have been aborted before, so that streams end. Idempotent.
    */
   close(): Promise<void>;
 }
@@ -32,6 +33,7 @@ export async function startServer(services: Services): Promise<RunningServer> {
     { headersTimeout: HEADERS_TIMEOUT_MS, requestTimeout: 0 },
     createApp(services),
   );
+  const connections = new Connections(server);
   try {
     server.listen(port, host);
     await once(server, 'listening');
@@ -45,7 +47,7 @@ export async function startServer(services: Services): Promise<RunningServer> {
   const { port: chosen } = server.address() as AddressInfo;
   let closed: Promise<void> | undefined;
   const close = (): Promise<void> => {
-    closed ??= end(server, shutdownMs);
+    closed ??= end(server, connections, shutdownMs);
     return closed;
   };
   return { url: urlOf(host, chosen), port: chosen, close, [Symbol.asyncDispose]: close };
@@ -63,11 +65,13 @@ function urlOf(host: string, port: number): string {
   return `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
 }
 
-async function end(server: Server, deadlineMs: number): Promise<void> {
+async function end(server: Server, connections: Connections, deadlineMs: number): Promise<void> {
   const ended = new Promise<void>((resolve) => {
     server.close(() => resolve());
   });
+  connections.drain();
   const late = setTimeout(() => server.closeAllConnections(), deadlineMs);
   await ended;
+  connections.stop();
   clearTimeout(late);
 }

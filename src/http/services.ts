@@ -2,6 +2,7 @@
 import type { Logger } from '../core/logger.ts';
 import type { ApiKeys } from '../queue/api-keys.ts';
 import type { BatchStore } from '../queue/batches.ts';
+import type { FleetControl } from '../queue/control.ts';
 import type { JobTenants } from '../queue/job-tenants.ts';
 import type { QueueRegistry } from '../queue/queue-registry.ts';
 import type { SegmentFeed } from '../queue/segment-feed.ts';
@@ -17,6 +18,8 @@ import type { HttpSettings } from './settings.ts';
 export interface Services {
   readonly queues: QueueRegistry;
   readonly batches: BatchStore;
+  /** Commands about models. */
+  readonly control: FleetControl;
   readonly results: ResultStore;
   readonly uploads: UploadStore;
   readonly keys: ApiKeys;

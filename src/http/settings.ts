@@ -1,5 +1,5 @@
 /** What the server may be told; the command line fills it in. */
-import type { ModelId } from '../core/job.ts';
+import type { JobTask, ModelId } from '../core/job.ts';
 
 export interface HttpSettings {
   /** An address to listen on; other than loopback only with an API key. */
@@ -8,6 +8,8 @@ export interface HttpSettings {
   readonly port: number;
   /** For requests that name none. */
   readonly defaultModel: ModelId;
+  /** What models are known to do, whether a worker serves them or not. */
+  readonly modelTasks: Readonly<Record<ModelId, JobTask>>;
   /** Folders in which inputs may be named by path; without any, none may. Real paths. */
   readonly inputRoots: readonly string[];
   readonly maxUploadBytes: number;
@@ -35,6 +37,7 @@ export const DEFAULT_SETTINGS: HttpSettings = {
   host: '127.0.0.1',
   port: 8080,
   defaultModel: 'moonshine-tiny',
+  modelTasks: {},
   inputRoots: [],
   maxUploadBytes: 2 * 1024 ** 3,
   maxBodyBytes: 1024 ** 2,

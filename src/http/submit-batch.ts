@@ -20,6 +20,7 @@ import { type JsonLine, readJsonLines } from './ndjson-lines.ts';
 import type { RouteRequest } from './route.ts';
 import type { Services } from './services.ts';
 import { newJob, referToUploads } from './submit-job.ts';
+import { queueForTask } from './task-queue.ts';
 
 export type BatchContext = Pick<
   RouteRequest<unknown, unknown, unknown, unknown>,
@@ -41,7 +42,7 @@ interface BatchSource {
 const HASHED_IN_ONE_TURN = 500;
 
 /**
- * @throws {WavepoolError} MODEL_UNKNOWN, QUEUE_FULL, IDEMPOTENCY_CONFLICT, REDIS_UNAVAILABLE; see `resolveRequestInput`
+ * @throws {WavepoolError} MODEL_UNKNOWN, TASK_UNSUPPORTED, QUEUE_FULL, IDEMPOTENCY_CONFLICT, REDIS_UNAVAILABLE; see `resolveRequestInput`
  */
 export async function submitBatch(
   { inputs = [], directory: path, ...settings }: BatchRequest,
@@ -104,19 +105,21 @@ async function* prepended(
 
 async function submit(source: BatchSource, context: BatchContext): Promise<BatchView> {
   const { services, signal } = context;
-  const { batches, queues, limit, settings: server } = services;
+  const { batches, limit } = services;
   const { settings, directory, inputs } = source;
-  const queue = await queues.queueOf(settings.model ?? server.defaultModel);
+  const { name, ...common } = settings;
+  const queue = await queueForTask(settings, services);
   const id = await batchIdOf(source, queue.model, context);
   try {
     return await batches.create({
       id,
-      name: settings.name,
+      name,
       tenant: settings.tenant,
       model: queue.model,
+      task: settings.task,
       directory,
       signal,
-      jobs: jobsOf(inputs, newJob(settings, services.now())),
+      jobs: jobsOf(inputs, newJob(common, services.now())),
       beforeAdd: async (jobs) => {
         await limit.reserve(queue, jobs.length);
         await referToUploads(jobs, services);

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { basename } from 'node:path';
 import type { JobRequest, JobRequestInput, JobSettings } from '../core/api.ts';
-import type { JobInput, NewJob } from '../core/job.ts';
+import type { JobInput, NewJob, OmitEach } from '../core/job.ts';
 import { claimIdempotencyKey } from '../queue/idempotency.ts';
 import type { FoundJob } from '../queue/queue-registry.ts';
 import { addUploadReferences } from '../queue/upload-references.ts';
@@ -10,6 +10,7 @@ import { resolveAllowedPath } from './allowed-path.ts';
 import type { Caller } from './auth/caller.ts';
 import { cleanName } from './form.ts';
 import type { Services } from './services.ts';
+import { queueForTask } from './task-queue.ts';
 
 export interface SubmitOptions {
   readonly caller: Caller;
@@ -19,16 +20,17 @@ export interface SubmitOptions {
 
 /**
  * Adds the job, or finds the one that the same request added before.
- * @throws {WavepoolError} MODEL_UNKNOWN, QUEUE_FULL, IDEMPOTENCY_CONFLICT, REDIS_UNAVAILABLE; see `resolveRequestInput`
+ * @throws {WavepoolError} MODEL_UNKNOWN, TASK_UNSUPPORTED, QUEUE_FULL, IDEMPOTENCY_CONFLICT, REDIS_UNAVAILABLE; see `resolveRequestInput`
  */
 export async function submitJob(
   request: JobRequest,
   services: Services,
   { caller, idempotencyKey }: SubmitOptions,
 ): Promise<FoundJob> {
-  const { queues, limit, settings } = services;
-  const queue = await queues.queueOf(request.model ?? settings.defaultModel);
-  const input = await resolveRequestInput(request.input, services);
+  const { queues, limit } = services;
+  const { input: requested, ...settings } = request;
+  const queue = await queueForTask(settings, services);
+  const input = await resolveRequestInput(requested, services);
   let id: string = randomUUID();
   if (idempotencyKey !== undefined) {
     const content = { ...request, model: queue.model };
@@ -39,28 +41,15 @@ export async function submitJob(
   }
   await limit.reserve(queue, 1);
   await referToUploads([{ id, input }], services);
-  const view = await queue.submit({ ...newJob(request, services.now()), id, input });
+  const view = await queue.submit({ ...newJob(settings, services.now()), id, input });
   return { queue, view };
 }
 
-/** What the jobs of one request have in common, for `AudioQueue.add`. */
-export function newJob(settings: JobSettings, now: number): Omit<NewJob, 'id' | 'input'> {
-  const { task, options, priority, delayMs, attempts, tenant, partials } = settings;
-  const { busyTimeoutMs, timeoutMs, deadlineMs } = settings;
-  return {
-    task,
-    options,
-    priority,
-    delayMs,
-    attempts,
-    tenant,
-    partials,
-    clocks: {
-      busyTimeoutMs,
-      timeoutMs,
-      ...(deadlineMs === undefined ? {} : { deadlineAt: now + deadlineMs }),
-    },
-  };
+/** What the jobs of one request have in common, for `AudioQueue.add`. The settings are these and no more. */
+export function newJob(settings: JobSettings, now: number): OmitEach<NewJob, 'id' | 'input'> {
+  const { model: _, busyTimeoutMs, timeoutMs, deadlineMs, ...job } = settings;
+  const deadline = deadlineMs === undefined ? {} : { deadlineAt: now + deadlineMs };
+  return { ...job, clocks: { busyTimeoutMs, timeoutMs, ...deadline } };
 }
 
 /** Keeps the uploads of jobs that are about to be added. */

@@ -11,7 +11,7 @@ import {
   parseItemKey,
 } from '../core/batch.ts';
 import { WavepoolError } from '../core/errors.ts';
-import type { JobId, JobInput, ModelId, NewJob } from '../core/job.ts';
+import type { JobId, JobInput, JobTask, ModelId, NewJob, OmitEach } from '../core/job.ts';
 import type { AudioQueue } from './audio-queue.ts';
 import {
   type BatchItem,
@@ -35,10 +35,10 @@ const IDLE_MS = 15 * 60_000;
 const SCAN = 500;
 
 /** A job without an id of its own: the batch gives it one. */
-export interface NewItem extends Omit<NewJob, 'id' | 'tenant'> {
+export type NewItem = OmitEach<NewJob, 'id' | 'tenant'> & {
   /** @defaultValue its place in the submission */
   readonly key?: ItemKey | undefined;
-}
+};
 
 export interface NewBatch {
   /** Random when left out. Of a batch that is known, only the items that it does not have are added. */
@@ -48,6 +48,8 @@ export interface NewBatch {
   /** @defaultValue 'default' */
   readonly tenant?: string | undefined;
   readonly model: ModelId;
+  /** Of all its jobs. @defaultValue 'transcribe' */
+  readonly task?: JobTask | undefined;
   /** See `BatchRecord`. */
   readonly directory?: string | undefined;
   /** Read as they are added. A key that comes again counts once. */
@@ -189,11 +191,12 @@ export class BatchStore {
     await this.close();
   }
 
-  #newRecord({ name, tenant = 'default', model, directory }: NewBatch): BatchRecord {
+  #newRecord({ name, tenant = 'default', model, task, directory }: NewBatch): BatchRecord {
     return parseBatchRecord({
       ...(name === undefined ? {} : { name }),
       tenant,
       model,
+      ...(task === undefined ? {} : { task }),
       ...(directory === undefined ? {} : { directory }),
       jobPrefix: `b${randomBytes(8).toString('hex')}`,
       createdAt: this.#now(),

@@ -5,23 +5,23 @@ import type { JobEnd } from './job-view.ts';
 /** Jobs whose state is read at once. */
 const CHUNK = 500;
 
-export interface EndTrackerOptions {
+export interface EndTrackerOptions<End = JobEnd> {
   /** Reads how jobs have ended, with the place in the event stream at which that is true. */
-  readonly read: (ids: readonly string[]) => Promise<JobEndsSnapshot>;
+  readonly read: (ids: readonly string[]) => Promise<JobEndsSnapshot<End>>;
   /** Called for every end: once for a watched job, as often as it is heard for the others. */
-  readonly tell: (id: string, end: JobEnd) => void;
+  readonly tell: (id: string, end: End) => void;
 }
 
-interface Waiter {
-  readonly settle: (end: JobEnd) => void;
+interface Waiter<End> {
+  readonly settle: (end: End) => void;
   readonly fail: (error: unknown) => void;
   /** The state was read since this wait began: an end heard from now on is the one it waits for. */
   informed: boolean;
 }
 
-interface HeardEnd {
+interface HeardEnd<End> {
   readonly eventId: string;
-  readonly end: JobEnd;
+  readonly end: End;
 }
 
 /** The state of a job was read at this place of the stream: ends up to there are old news. */
@@ -36,24 +36,24 @@ interface Mark {
  * and the state of the jobs, which is complete but must be asked for. A job that is retried ends again; the earlier end,
  * still on its way in the stream, is then not taken for the new one.
  */
-export class EndTracker {
-  readonly #options: EndTrackerOptions;
+export class EndTracker<End = JobEnd> {
+  readonly #options: EndTrackerOptions<End>;
   readonly #watched = new Set<string>();
-  readonly #waiters = new Map<string, Set<Waiter>>();
+  readonly #waiters = new Map<string, Set<Waiter<End>>>();
   readonly #marks = new Map<string, Mark>();
   /** Jobs about to be read. */
   readonly #wanted = new Set<string>();
   /** Ends heard for jobs that are being read: told once it is known what is old. */
-  readonly #heldBack = new Map<string, HeardEnd[]>();
+  readonly #heldBack = new Map<string, HeardEnd<End>[]>();
   #reading: Promise<void> | undefined;
   #position = '0-0';
 
-  constructor(options: EndTrackerOptions) {
+  constructor(options: EndTrackerOptions<End>) {
     this.#options = options;
   }
 
   /** An end from the event stream, in its order. */
-  hear(id: string, eventId: string, end: JobEnd): void {
+  hear(id: string, eventId: string, end: End): void {
     this.#position = eventId;
     const heldBack = this.#heldBack.get(id);
     if (heldBack === undefined) this.#accept(id, { eventId, end });
@@ -71,7 +71,7 @@ export class EndTracker {
   }
 
   /** How the job ends or ended. Rejects with the signal's reason. */
-  waitForEnd(id: string, signal?: AbortSignal): Promise<JobEnd> {
+  waitForEnd(id: string, signal?: AbortSignal): Promise<End> {
     return new Promise((resolve, reject) => {
       const waiters = this.#waiters.get(id) ?? new Set();
       const leave = (): void => {
@@ -79,7 +79,7 @@ export class EndTracker {
         waiters.delete(waiter);
         if (waiters.size === 0 && this.#waiters.get(id) === waiters) this.#waiters.delete(id);
       };
-      const waiter: Waiter = {
+      const waiter: Waiter<End> = {
         settle: (end) => {
           leave();
           resolve(end);
@@ -140,7 +140,7 @@ export class EndTracker {
     }
   }
 
-  #apply(id: string, { ends, lastEventId }: JobEndsSnapshot): void {
+  #apply(id: string, { ends, lastEventId }: JobEndsSnapshot<End>): void {
     const end = ends.get(id);
     const watched = end === undefined ? this.#watched.has(id) : this.#watched.delete(id);
     this.#marks.set(id, { upTo: lastEventId, watched });
@@ -158,7 +158,7 @@ export class EndTracker {
     for (const heard of heldBack) this.#accept(id, heard);
   }
 
-  #accept(id: string, { eventId, end }: HeardEnd): void {
+  #accept(id: string, { eventId, end }: HeardEnd<End>): void {
     const mark = this.#marks.get(id);
     const isOld = mark !== undefined && !isAfter(eventId, mark.upTo);
     if (isOld && mark.watched) return;
@@ -167,7 +167,7 @@ export class EndTracker {
     if (!isOld) this.#settle(id, end);
   }
 
-  #settle(id: string, end: JobEnd): void {
+  #settle(id: string, end: End): void {
     for (const waiter of [...(this.#waiters.get(id) ?? [])]) {
       if (waiter.informed) waiter.settle(end);
     }

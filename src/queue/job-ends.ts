@@ -3,12 +3,26 @@ import type { Redis } from 'ioredis';
 import { completedEnd, failedEnd, type JobEnd } from './job-view.ts';
 import { bullKey } from './queue-names.ts';
 
-export interface JobEndsSnapshot {
+export interface JobEndsSnapshot<End = JobEnd> {
   /** Jobs that have ended or are unknown; the others are left out. */
-  readonly ends: ReadonlyMap<string, JobEnd>;
+  readonly ends: ReadonlyMap<string, End>;
   /** Id of the last event when the snapshot was taken. */
   readonly lastEventId: string;
 }
+
+/** What the end of a job is told as. */
+export interface EndReader<End> {
+  completed(returnValue: unknown): End;
+  failed(reason: string): End;
+  /** The queue does not know the job, or no longer. */
+  removed(): End;
+}
+
+export const JOB_END_READER: EndReader<JobEnd> = {
+  completed: completedEnd,
+  failed: failedEnd,
+  removed: () => ({ kind: 'removed' }),
+};
 
 /** Before the first event. */
 const NO_EVENT = '0-0';
@@ -32,11 +46,12 @@ export async function readLastEventId(connection: Redis, queue: string): Promise
 }
 
 /** One transaction, so that ends and place belong together. */
-export async function readJobEnds(
+export async function readJobEnds<End>(
   connection: Redis,
   queue: string,
   ids: readonly string[],
-): Promise<JobEndsSnapshot> {
+  reader: EndReader<End>,
+): Promise<JobEndsSnapshot<End>> {
   if (ids.length === 0) return { ends: new Map(), lastEventId: NO_EVENT };
   const transaction = connection
     .multi()
@@ -50,12 +65,13 @@ export async function readJobEnds(
   const failed = replies.find(([error]) => error !== null)?.[0];
   if (failed) throw failed;
   const [last, completedScores, failedScores, ...jobs] = replies.map(([, reply]) => list(reply));
-  const ends = new Map<string, JobEnd>();
+  const ends = new Map<string, End>();
   for (const [index, id] of ids.entries()) {
     const [timestamp, returnValue, failedReason] = jobs[index] ?? [];
-    if (timestamp == null) ends.set(id, { kind: 'removed' });
-    else if (completedScores?.[index] != null) ends.set(id, completedEnd(parseJson(returnValue)));
-    else if (failedScores?.[index] != null) ends.set(id, failedEnd(String(failedReason)));
+    if (timestamp == null) ends.set(id, reader.removed());
+    else if (completedScores?.[index] != null) {
+      ends.set(id, reader.completed(parseJson(returnValue)));
+    } else if (failedScores?.[index] != null) ends.set(id, reader.failed(String(failedReason)));
   }
   return { ends, lastEventId: String(list(last?.[0])[0] ?? NO_EVENT) };
 }

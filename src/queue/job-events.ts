@@ -14,7 +14,7 @@ import { EndTracker } from './end-tracker.ts';
 import type { StreamEvent } from './event-history.ts';
 import { EventStream } from './event-stream.ts';
 import type { JobFailure } from './failures.ts';
-import { parseJson, readJobEnds } from './job-ends.ts';
+import { JOB_END_READER, parseJson, readJobEnds } from './job-ends.ts';
 import { completedEnd, failedEnd, type JobEnd } from './job-view.ts';
 
 export interface JobEventMap {
@@ -72,7 +72,7 @@ export class JobEvents {
   private constructor({ queue, reconcileIntervalMs }: JobEventsOptions, connection: Redis) {
     this.#connection = connection;
     this.#ends = new EndTracker({
-      read: (ids) => readJobEnds(connection, queue, ids),
+      read: (ids) => readJobEnds(connection, queue, ids, JOB_END_READER),
       tell: (id, end) => this.#tell(id, end),
     });
     this.#timer = setInterval(() => {

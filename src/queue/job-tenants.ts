@@ -1,6 +1,6 @@
 /** Whose jobs they are. The event stream does not say, so it is looked up, and remembered for the latest jobs. */
 import type { Redis } from 'ioredis';
-import { JobData, type ModelId } from '../core/job.ts';
+import { JobOwner, type ModelId } from '../core/job.ts';
 import { toRedisError } from './connection.ts';
 import { parseJson } from './job-ends.ts';
 import { bullKey, queueNameOf } from './queue-names.ts';
@@ -11,7 +11,6 @@ export interface JobName {
 }
 
 const REMEMBERED = 20_000;
-const Tenant = JobData.pick({ tenant: true }).loose();
 
 export class JobTenants {
   readonly #connection: Redis;
@@ -37,7 +36,7 @@ export class JobTenants {
       for (const [index, key] of [...unknown.keys()].entries()) {
         const [error, text] = replies[index] ?? [];
         if (error) throw error;
-        const tenant = Tenant.safeParse(parseJson(text)).data?.tenant;
+        const tenant = JobOwner.safeParse(parseJson(text)).data?.tenant;
         if (tenant !== undefined) this.#remember(key, tenant);
       }
     } catch (error) {

@@ -42,6 +42,7 @@ export class PresencePublisher implements AsyncDisposable {
   readonly #connection: Redis;
   #timer: NodeJS.Timeout | undefined;
   #beating: Promise<void> | undefined;
+  #isStale = false;
   #id: string | undefined;
   #isHeard = true;
   #closed: Promise<void> | undefined;
@@ -65,8 +66,17 @@ export class PresencePublisher implements AsyncDisposable {
     if (this.#closed !== undefined) return Promise.resolve();
     this.#beating ??= this.#beat().finally(() => {
       this.#beating = undefined;
+      if (!this.#isStale) return;
+      this.#isStale = false;
+      void this.beat();
     });
     return this.#beating;
+  }
+
+  /** Something changed: publishes now, and once more when a heartbeat under way may have missed it. */
+  announce(): void {
+    if (this.#beating !== undefined) this.#isStale = true;
+    else void this.beat();
   }
 
   /** The worker is gone for its readers at once. Idempotent. */

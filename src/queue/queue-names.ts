@@ -81,3 +81,11 @@ export function batchItemsKey(batchId: string): string {
 
 /** Sorted set of the batches by the time of their creation. */
 export const BATCHES_KEY = 'wavepool-batches';
+
+/** Where one worker process takes commands about its models; no model can have this name. */
+export function controlQueueOf(workerId: string): string {
+  return `_control-${workerId}`;
+}
+
+/** Sorted set of the ids of workers that were sent a command, by the time of the last one. */
+export const CONTROL_QUEUES_KEY = 'wavepool-control-queues';

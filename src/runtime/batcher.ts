@@ -47,8 +47,6 @@ export interface Expectation extends Disposable {
 interface LeaseRequest {
   readonly epoch: number;
   readonly abandon: AbortController;
-  /** The lease is there, and the pool is being asked for. */
-  granted: boolean;
 }
 
 export class Batcher {
@@ -122,7 +120,7 @@ export class Batcher {
 
   /** Lease requests of this batcher that `ModelSlots` counts as waiting or has just granted. */
   get leaseRequests(): number {
-    return this.#leaseRequests.filter(({ granted }) => !granted).length;
+    return this.#leaseRequests.length;
   }
 
   /** Neither queued nor running. */
@@ -132,7 +130,7 @@ export class Batcher {
 
   /** A segment that has its slot and waits for the model to be loaded does not count as queued. */
   stats(): BatchStats {
-    const queued = this.#queue.filter((item) => !item.admitted);
+    const queued = this.#unadmitted;
     const queuedSeconds = queued.reduce((sum, item) => sum + item.seconds, 0);
     return this.#counters.snapshot(queued.length, queuedSeconds);
   }
@@ -176,7 +174,7 @@ export class Batcher {
   #pump(): void {
     this.#waitTimer?.cancel();
     this.#waitTimer = undefined;
-    const due = this.#due(this.#queue.filter((item) => item.epoch === this.#slots.epoch));
+    const due = this.#due(this.#unadmitted.filter(({ epoch }) => epoch === this.#slots.epoch));
     this.#requestLeases(due.count);
     this.#abandonSurplus();
     if (due.nextAtMs !== undefined) {
@@ -193,11 +191,11 @@ export class Batcher {
 
   /**
    * A manager is about to join. From now on the queue of this epoch can only shrink, and every lease granted before
-   * the manager takes at least one segment, so one request per segment is always enough; surplus ones are abandoned.
+   * the manager admits at least one segment, so one request per segment is always enough; surplus ones are abandoned.
    */
   #holdPlaces(): void {
     const { epoch } = this.#slots;
-    this.#requestLeases(this.#queue.filter((item) => item.epoch === epoch).length);
+    this.#requestLeases(this.#unadmitted.filter((item) => item.epoch === epoch).length);
   }
 
   /** Brings the requests of the current epoch up to `count`. */
@@ -208,14 +206,20 @@ export class Batcher {
   }
 
   #requestLease(epoch: number): void {
-    const request: LeaseRequest = { epoch, abandon: new AbortController(), granted: false };
+    const request: LeaseRequest = { epoch, abandon: new AbortController() };
     const { signal } = request.abandon;
+    const gone = (): void => {
+      this.#leaseRequests = this.#leaseRequests.filter((other) => other !== request);
+    };
     this.#leaseRequests.push(request);
     // Not awaited: both callbacks end every segment they take, so nothing is left to report.
     void this.#slots.acquireRun({ timeoutMs: 0, label: this.#label, signal }).then(
-      (lease) => this.#onGranted(lease, request),
+      (lease) => {
+        gone();
+        return this.#onGranted(lease, epoch);
+      },
       (thrown: unknown) => {
-        this.#forget(request);
+        gone();
         if (signal.aborted) return;
         this.#failQueued((item) => item.epoch <= epoch, toWavepoolError(thrown));
       },
@@ -225,7 +229,7 @@ export class Batcher {
   /** Withdraws the youngest requests of an epoch that has fewer segments than requests. */
   #abandonSurplus(): void {
     const left = new Map<number, number>();
-    for (const { epoch } of this.#queue) left.set(epoch, (left.get(epoch) ?? 0) + 1);
+    for (const { epoch } of this.#unadmitted) left.set(epoch, (left.get(epoch) ?? 0) + 1);
     const surplus = this.#leaseRequests.filter(({ epoch }) => {
       const segments = left.get(epoch) ?? 0;
       left.set(epoch, segments - 1);
@@ -235,33 +239,32 @@ export class Batcher {
     for (const { abandon } of surplus) abandon.abort();
   }
 
-  #forget(request: LeaseRequest): void {
-    this.#leaseRequests = this.#leaseRequests.filter((other) => other !== request);
+  /** Segments that no lease has been granted for. */
+  get #unadmitted(): PendingItem[] {
+    return this.#queue.filter((item) => !item.admitted);
   }
 
-  /** Makes sure of the pool, then runs what is due by then. Never rejects. */
-  async #onGranted(lease: RunLease, request: LeaseRequest): Promise<void> {
-    request.granted = true;
-    const eligible = this.#eligible(request.epoch);
-    const meant = this.#plan(eligible.filter((item) => !item.admitted)).batch;
-    for (const item of meant) item.admitted = true;
+  /**
+   * Admits segments, makes sure of the pool, and serves them. Whatever happens, every segment that was admitted has
+   * ended when the lease goes back: no other one is coming for it. Never rejects.
+   */
+  async #onGranted(lease: RunLease, epoch: number): Promise<void> {
+    const own = this.#plan(this.#eligible(epoch)).batch;
+    for (const item of own) item.admitted = true;
     try {
-      // A lease whose segments are all admitted by others waits, too: one of theirs may be left over for it.
-      if (eligible.length > 0) this.#start(lease, request, await this.#pool());
-      else lease.release();
+      if (own.length > 0) await this.#serve(lease.slot, await this.#pool(), epoch, own);
     } catch (thrown) {
-      lease.release();
-      this.#failQueued((item) => meant.includes(item), toWavepoolError(thrown));
+      this.#failQueued((item) => own.includes(item), toWavepoolError(thrown));
     } finally {
-      for (const item of meant) item.admitted = false;
-      this.#forget(request);
+      lease.release();
+      if (own.length > 0) this.#onBatchEnd();
       this.#pump();
     }
   }
 
   /** What a lease of `epoch` may take. Before a manager nobody waits for company any more: all of them are due. */
   #eligible(epoch: number): readonly PendingItem[] {
-    const before = this.#queue.filter((item) => item.epoch <= epoch);
+    const before = this.#unadmitted.filter((item) => item.epoch <= epoch);
     return epoch < this.#slots.epoch ? before : this.#due(before).candidates;
   }
 
@@ -269,24 +272,35 @@ export class Batcher {
     return planBatch(candidates, this.#limits, this.#turn);
   }
 
-  #start(lease: RunLease, { epoch }: LeaseRequest, pool: SessionPool): void {
-    const { batch, nextTurn } = this.#plan(this.#eligible(epoch));
-    this.#queue = this.#queue.filter((item) => !batch.includes(item));
-    const started = batch.filter((item) => item.start(lease.slot));
-    if (started.length === 0) {
-      lease.release();
-      return;
+  /** One batch of what was admitted and what has become due since; more only where the pool takes fewer at once. */
+  async #serve(
+    slot: number,
+    pool: SessionPool,
+    epoch: number,
+    own: readonly PendingItem[],
+  ): Promise<void> {
+    const left = () => own.filter((item) => this.#queue.includes(item));
+    let candidates = [...left(), ...this.#eligible(epoch)];
+    while (candidates.length > 0) {
+      const { batch, nextTurn } = this.#plan(candidates);
+      this.#queue = this.#queue.filter((item) => !batch.includes(item));
+      const started = batch.filter((item) => item.start(slot));
+      if (started.length > 0) {
+        this.#turn = nextTurn;
+        const running = this.#run(slot, pool, started);
+        this.#pump();
+        await running;
+      }
+      candidates = left();
     }
-    this.#turn = nextTurn;
-    // Not awaited: it ends each of its segments itself and never rejects.
-    void this.#run(lease, pool, started);
   }
 
-  async #run(lease: RunLease, pool: SessionPool, items: readonly PendingItem[]): Promise<void> {
+  /** Never rejects: it ends each of the segments itself. */
+  async #run(slot: number, pool: SessionPool, items: readonly PendingItem[]): Promise<void> {
     const startedAtMs = this.#clock.now();
     this.#counters.batchStarted(items.length);
     try {
-      const outcomes = await this.#runNative(pool, lease.slot, items);
+      const outcomes = await this.#runNative(pool, slot, items);
       outcomes.forEach((outcome, index) => {
         items[index]?.settle(outcome);
       });
@@ -295,9 +309,6 @@ export class Batcher {
       for (const item of items) item.fail(error);
     } finally {
       this.#counters.batchEnded(items.length, this.#clock.now() - startedAtMs);
-      lease.release();
-      this.#onBatchEnd();
-      this.#pump();
     }
   }
 

@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import { formatFailure, WavepoolError } from '../core/errors.ts';
 import type { ModelState, ModelStatus } from '../core/status.ts';
 import type { Segment, SubmitOptions } from './batch-item.ts';
@@ -54,6 +55,8 @@ export class ModelEntry implements Resident {
     assertConfiguration(configuration);
     assertSlotsAdmitted(id, configuration, services.slotPolicy);
     const { clock, idleUnloadMs } = services;
+    // Everybody who waits for a load listens, and slots bound those; Node takes more than ten for a leak.
+    setMaxListeners(0, this.#stop.signal);
     this.id = id;
     this.#services = services;
     this.slots = new ModelSlots({ clock, onManagersChange: () => services.onChange(this) });

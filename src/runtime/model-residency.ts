@@ -154,9 +154,13 @@ export class ModelResidency {
     try {
       prepared = await prepare();
     } catch (thrown) {
-      this.#become(before.state, before.failure);
+      // A load that nobody waited for may have ended meanwhile.
+      if (this.#published) this.#become('ready');
+      else if (this.#attempt) this.#become('loading');
+      else if (this.state === 'reconfiguring') this.#become(before.state, before.failure);
       throw thrown;
     }
+    this.#become('reconfiguring');
     try {
       await commit(prepared);
     } catch (thrown) {

@@ -1,8 +1,9 @@
 import { createHash, randomBytes } from 'node:crypto';
-import { link, mkdir, open, readdir, readFile, rm, stat, unlink } from 'node:fs/promises';
+import { link, mkdir, readdir, readFile, rm, stat, unlink } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { WavepoolError } from '../core/errors.ts';
-import { parseTranscript, type Transcript } from '../core/transcript.ts';
+import { type JobResult, parseJobResult } from '../core/job-result.ts';
+import { syncFolder, writeNewFile } from './durable-file.ts';
 import type { Commit, ResultStore } from './result-store.ts';
 
 /** A write takes seconds; whatever is older was left by a process that died. */
@@ -12,25 +13,6 @@ const TEMPORARY_SUFFIX = '.tmp';
 
 function codeOf(error: unknown): unknown {
   return error instanceof Error && 'code' in error ? error.code : undefined;
-}
-
-async function syncFolder(folder: string): Promise<void> {
-  const handle = await open(folder, 'r');
-  try {
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
-}
-
-async function writeDurably(path: string, text: string): Promise<void> {
-  const handle = await open(path, 'wx', 0o600);
-  try {
-    await handle.writeFile(text, 'utf8');
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
 }
 
 /** Results as files in a local folder, or in one mounted by every worker machine. */
@@ -57,13 +39,13 @@ export class LocalResultStore implements ResultStore {
     return `${hash.slice(0, 2)}/${hash}.json`;
   }
 
-  async commit(jobId: string, transcript: Transcript): Promise<Commit> {
+  async commit(jobId: string, result: JobResult): Promise<Commit> {
     const key = this.keyOf(jobId);
     const path = join(this.#root, key);
     const temporary = `${path}.${randomBytes(6).toString('hex')}${TEMPORARY_SUFFIX}`;
     try {
       await this.#makeShard(dirname(path));
-      await writeDurably(temporary, JSON.stringify(transcript));
+      await writeNewFile(temporary, JSON.stringify(result));
       const committed = await this.#linkUnlessThere(temporary, path);
       await unlink(temporary);
       await syncFolder(dirname(path));
@@ -78,7 +60,7 @@ export class LocalResultStore implements ResultStore {
     }
   }
 
-  async read(key: string): Promise<Transcript> {
+  async read(key: string): Promise<JobResult> {
     const path = this.#pathOf(key);
     let text: string;
     try {
@@ -95,7 +77,7 @@ export class LocalResultStore implements ResultStore {
         cause: error,
       });
     }
-    return parseTranscript(stored);
+    return parseJobResult(stored);
   }
 
   async remove(key: string): Promise<boolean> {

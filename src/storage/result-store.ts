@@ -1,4 +1,4 @@
-import type { Transcript } from '../core/transcript.ts';
+import type { JobResult } from '../core/job-result.ts';
 
 export interface Commit {
   /** False when the job already had a result: that one stays. */
@@ -7,15 +7,15 @@ export interface Commit {
   readonly key: string;
 }
 
-/** Keeps one transcript per job. The first commit wins, for ever. */
+/** Keeps one result per job. The first commit wins, for ever. */
 export interface ResultStore {
   /**
    * Writes the result, durably and whole, unless there is one.
    * @throws {WavepoolError} STORAGE_FULL
    */
-  commit(jobId: string, transcript: Transcript): Promise<Commit>;
-  /** @throws {WavepoolError} RESULT_NOT_FOUND; INTERNAL when what is stored is no transcript */
-  read(key: string): Promise<Transcript>;
+  commit(jobId: string, result: JobResult): Promise<Commit>;
+  /** @throws {WavepoolError} RESULT_NOT_FOUND; INTERNAL when what is stored is no result */
+  read(key: string): Promise<JobResult>;
   /** Whether there was one. */
   remove(key: string): Promise<boolean>;
   /** The key under which a job's result lies or would lie. */

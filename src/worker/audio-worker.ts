@@ -1,40 +1,30 @@
 /**
- * A worker: loads its models, takes jobs from their queues, runs them, reports what it holds.
+ * A worker: registers its models, takes jobs from their queues, runs them, obeys commands, reports what it holds.
  *
  *   start() ──▶ loading ──▶ taking jobs ──close(deadline)──▶ draining ──deadline──▶ handing back ──▶ closed
  *
- * BullMQ keeps locks, stall checks, retries and events; this class maps its jobs to the processor and back.
+ * BullMQ keeps locks, stall checks, retries and events; `ModelQueue` maps its jobs to the processor and back.
  */
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
-import { type Job, WaitingError, Worker } from 'bullmq';
-import { toWavepoolError, WavepoolError } from '../core/errors.ts';
+import { WavepoolError } from '../core/errors.ts';
 import type { WorkerMessage } from '../core/ipc.ts';
-import { type JobData, type JobOutcome, type JobProgress, parseJobData } from '../core/job.ts';
 import type { Logger } from '../core/logger.ts';
 import { packageVersion } from '../core/package-version.ts';
-import type { WorkerPresence } from '../core/status.ts';
-import type { WorkerModel, WorkerSettings } from '../core/worker-settings.ts';
-import { CancellationListener, type CancellationWatch } from '../queue/cancellation.ts';
-import { openConnection } from '../queue/connection.ts';
-import { toQueueError } from '../queue/failures.ts';
+import type { ModelStatus, WorkerPresence } from '../core/status.ts';
+import type { WorkerSettings } from '../core/worker-settings.ts';
 import { PresencePublisher } from '../queue/presence.ts';
-import { QUEUE_PREFIX, queueNameOf } from '../queue/queue-names.ts';
-import { SegmentWriter } from '../queue/segment-stream.ts';
 import type { Engine } from '../runtime/engine.ts';
+import type { ModelEntry } from '../runtime/model-entry.ts';
 import type { ResultStore } from '../storage/result-store.ts';
-import { HeldJobs, LockLostError } from './held-jobs.ts';
+import { ModelChanges } from './control-events.ts';
+import { ControlListener } from './control-listener.ts';
+import { ControlRunner } from './control-runner.ts';
+import { HeldJobs } from './held-jobs.ts';
 import { JobProcessor } from './job-processor.ts';
-import { jobConcurrency, loadServedModels, type ServedModels } from './served-models.ts';
-
-/** Long enough for a busy event loop, short enough that a lost machine's jobs are soon somebody else's. */
-const LOCK_DURATION_MS = 60_000;
-const STALLED_INTERVAL_MS = 30_000;
-/** Only the backstop for a lost machine: crashes are counted and limited by the hand-back. */
-const MAX_STALLED_COUNT = 5;
-
-type TranscribeJob = Job<JobData, JobOutcome>;
-type ModelWorker = Worker<JobData, JobOutcome>;
+import { ModelQueue } from './model-queue.ts';
+import { jobConcurrency } from './model-settings.ts';
+import { openServedModels, type ServedModels } from './served-models.ts';
 
 export interface AudioWorkerOptions {
   readonly settings: WorkerSettings;
@@ -45,14 +35,17 @@ export interface AudioWorkerOptions {
 }
 
 export class AudioWorker {
+  /** As in its presence; names its control queue, too. */
+  readonly id = randomUUID();
   readonly #options: AudioWorkerOptions;
-  readonly #id = randomUUID();
   readonly #startedAt = Date.now();
   readonly #held: HeldJobs;
+  readonly #queues = new Map<string, ModelQueue>();
   #served: ServedModels | undefined;
+  #processor: JobProcessor | undefined;
+  #changes: ModelChanges | undefined;
+  #control: ControlListener | undefined;
   #presence: PresencePublisher | undefined;
-  #workers: ModelWorker[] = [];
-  readonly #cancellations = new Map<string, CancellationListener>();
   #closed: Promise<void> | undefined;
 
   constructor(options: AudioWorkerOptions) {
@@ -60,27 +53,37 @@ export class AudioWorker {
     this.#held = new HeldJobs(options.report);
   }
 
-  /** Loads the models, then takes jobs.
+  /** Loads the models, unless that is left to their first jobs, then takes jobs and commands.
    *  @throws {WavepoolError} why a model could not be loaded, or REDIS_UNAVAILABLE. */
   async start(): Promise<void> {
     const { settings, engine, results, logger } = this.#options;
-    this.#served = await loadServedModels(engine, settings);
-    const { runtime, detector, allowance } = this.#served;
+    if (settings.unvalidatedSlots > 0) {
+      const slots = settings.unvalidatedSlots;
+      logger.warn({ slots }, 'slot counts up to this one are taken without evidence');
+    }
+    const served = await openServedModels(engine, settings, (err) => {
+      logger.warn({ err }, 'a model could not be looked after');
+    });
+    this.#served = served;
+    const { runtime, detector, allowance } = served;
     const { ffmpeg, uploadsDir, urls } = settings;
     const places = { uploadsDir, urls };
-    const processor = new JobProcessor({ runtime, detector, results, allowance, ffmpeg, places });
-    for (const { id: model } of settings.models) {
-      const onError = (err: unknown) => logger.warn({ err, model }, 'cancel request not read');
-      const options = { address: settings.redis, model, onError };
-      this.#cancellations.set(model, await CancellationListener.open(options));
-    }
-    this.#workers = settings.models.map((model) => this.#openQueue(model, processor));
-    await Promise.all(this.#workers.map((worker) => worker.waitUntilReady()));
-    for (const worker of this.#workers) {
-      worker.run().catch((err: unknown) => logger.error({ err }, 'the queue reader stopped'));
-    }
-    this.#presence = this.#appear(this.#served);
+    this.#processor = new JobProcessor({ runtime, detector, results, allowance, ffmpeg, places });
+    this.#changes = await ModelChanges.open({
+      address: settings.redis,
+      worker: { worker: this.id, host: hostname(), pid: process.pid },
+      logger,
+    });
+    runtime.onChange((model) => this.#hear(model));
+    for (const { id } of settings.models) await this.#serve(runtime.entry(id));
+    this.#control = await this.#listen(served);
+    this.#presence = this.#appear(served);
     await this.#presence.start();
+  }
+
+  /** What it says of itself now, whether or not anybody was told; nothing before its models are registered. */
+  get presence(): WorkerPresence | undefined {
+    return this.#served === undefined ? undefined : this.#describe(this.#served);
   }
 
   /** Takes no more jobs, lets the held ones finish within the deadline, hands back the rest. Idempotent. */
@@ -93,101 +96,59 @@ export class AudioWorker {
     const late = setTimeout(() => {
       this.#held.abortAll(new WavepoolError('SHUTTING_DOWN', 'the drain deadline has passed'));
     }, deadlineMs);
-    // `close` waits for the running processors, however they end.
-    await Promise.all(this.#workers.map((worker) => worker.close()));
+    const closeQueues = () => Promise.all([...this.#queues.values()].map((queue) => queue.close()));
+    await Promise.all([this.#control?.close(), closeQueues()]);
+    // A command that was under way may have opened one more.
+    await closeQueues();
     clearTimeout(late);
-    for (const listener of this.#cancellations.values()) listener.close();
     await this.#presence?.close();
-    await this.#served?.runtime.close();
-  }
-
-  #openQueue(model: WorkerModel, processor: JobProcessor): ModelWorker {
-    const { settings, logger } = this.#options;
-    const connection = openConnection(settings.redis, {
-      role: 'patient',
-      name: `worker:${model.id}`,
-    });
-    const queue = queueNameOf(model.id);
-    // BullMQ gives a signal only to three declared parameters; ours comes from `HeldJobs`, so two are enough.
-    const worker: ModelWorker = new Worker(
-      queue,
-      (job: TranscribeJob, token = '') => {
-        const partials = new SegmentWriter(connection, queue, String(job.id));
-        return this.#process(job, token, processor, partials);
-      },
-      {
-        connection,
-        prefix: QUEUE_PREFIX,
-        autorun: false,
-        concurrency: jobConcurrency(model),
-        lockDuration: LOCK_DURATION_MS,
-        stalledInterval: STALLED_INTERVAL_MS,
-        maxStalledCount: MAX_STALLED_COUNT,
-      },
-    );
-    worker.on('completed', (job) => this.#held.release(queue, String(job.id)));
-    worker.on('failed', (job) => {
-      if (job) this.#held.release(queue, String(job.id));
-    });
-    worker.on('lockRenewalFailed', (jobIds) => {
-      for (const jobId of jobIds) this.#held.abort(queue, jobId, new LockLostError(jobId));
-    });
-    worker.on('error', (err) => logger.warn({ err, model: model.id }, 'queue error'));
-    worker.on('closed', () => connection.disconnect());
-    return worker;
-  }
-
-  /** One delivery of a job. What it throws is what BullMQ understands. */
-  async #process(
-    job: TranscribeJob,
-    token: string,
-    processor: JobProcessor,
-    partials: SegmentWriter,
-  ): Promise<JobOutcome> {
-    const jobId = String(job.id);
-    const queue = job.queueName;
-    const logger = this.#options.logger.child({ jobId, queue });
-    let cancellation: CancellationWatch | undefined;
     try {
-      const data = parseJobData(job.data);
-      const held = this.#held.hold(queue, jobId, token, data.clocks);
-      const { submittedAt } = data;
-      cancellation = await this.#cancellations.get(queue)?.watch({ id: jobId, submittedAt });
-      const outcome = await processor.process({
-        jobId,
-        data,
-        signal: cancellation ? AbortSignal.any([held, cancellation.signal]) : held,
-        priority: job.priority,
-        onProgress: (progress) => this.#tell(job, progress, logger),
-        onSegment: data.partials ? (segment) => partials.append(segment) : undefined,
-        assertOwned: () => assertOwned(job, token),
-      });
-      await partials.flushed();
-      return outcome;
-    } catch (thrown) {
-      throw await this.#explain(thrown, job, token, logger);
+      await this.#served?.runtime.close();
     } finally {
-      cancellation?.stop();
-      this.#held.settle(queue, jobId);
+      await this.#changes?.close();
     }
   }
 
-  /** Turns what ended a job into what its queue understands. */
-  async #explain(thrown: unknown, job: TranscribeJob, token: string, logger: Logger) {
-    if (thrown instanceof LockLostError) {
-      logger.warn('the job belongs to another worker now; its result here was dropped');
-      this.#held.release(job.queueName, String(job.id));
-      return new WaitingError(thrown.message);
-    }
-    const error = toWavepoolError(thrown);
-    if (error.code === 'SHUTTING_DOWN') {
-      await job.moveToWait(token);
-      this.#held.release(job.queueName, String(job.id));
-      return new WaitingError(error.message);
-    }
-    if (error.code === 'INTERNAL') logger.error({ err: thrown }, 'job failed unexpectedly');
-    else logger.info({ code: error.code }, error.message);
-    return toQueueError(error);
+  #listen({ runtime, defaultsOf, admits }: ServedModels): Promise<ControlListener> {
+    const { settings, logger } = this.#options;
+    const { unvalidatedSlots, redis: address } = settings;
+    const serve = (entry: ModelEntry) => this.#serve(entry);
+    const runner = new ControlRunner({ runtime, defaultsOf, unvalidatedSlots, admits, serve });
+    return ControlListener.open({
+      address,
+      workerId: this.id,
+      run: (command, signal) => runner.run(command, signal),
+      logger,
+    });
+  }
+
+  /** Takes the jobs of a model from now on; the detector has none unless this worker was started to serve it, too. */
+  async #serve({ id: model, configuration }: ModelEntry): Promise<void> {
+    const { settings, logger } = this.#options;
+    const processor = this.#processor;
+    if (processor === undefined || this.#queues.has(model)) return;
+    if (model === settings.detector.id && settings.models.every(({ id }) => id !== model)) return;
+    const queue = await ModelQueue.open({
+      address: settings.redis,
+      model,
+      processor,
+      held: this.#held,
+      concurrency: jobConcurrency(configuration),
+      logger,
+    });
+    this.#queues.set(model, queue);
+    queue.start();
+    this.#presence?.announce();
+  }
+
+  /** A model changed: the jobs that are taken follow its slots, and the world is told. */
+  #hear(model: ModelStatus): void {
+    const queue = this.#queues.get(model.id);
+    const entry = this.#served?.runtime.entries.get(model.id);
+    if (queue === undefined || entry === undefined) return;
+    queue.concurrency = jobConcurrency(entry.configuration);
+    this.#changes?.tell(model);
+    this.#presence?.announce();
   }
 
   /** What the world is told, the supervisor is told, too. */
@@ -198,6 +159,9 @@ export class AudioWorker {
       snapshot: () => {
         const status = this.#describe(served);
         report({ type: 'status', status });
+        for (const model of status.runtime.models) {
+          if (this.#queues.has(model.id)) this.#changes?.tell(model);
+        }
         return status;
       },
       onError: (err) => logger.warn({ err }, 'this worker cannot be seen'),
@@ -205,30 +169,22 @@ export class AudioWorker {
   }
 
   #describe({ runtime }: ServedModels): WorkerPresence {
+    const models = [...this.#queues.keys()].map((id) => {
+      const { slots, maxBatch: batch } = runtime.entry(id).configuration;
+      return { id, slots, batch };
+    });
     return {
-      id: this.#id,
+      id: this.id,
       pid: process.pid,
       host: hostname(),
       startedAt: this.#startedAt,
       version: packageVersion(),
-      models: this.#options.settings.models.map(({ id, slots, batch }) => ({ id, slots, batch })),
+      models,
       runtime: runtime.snapshot(),
       heldJobs: this.#held.size,
+      unvalidatedSlots: this.#options.settings.unvalidatedSlots,
       residentBytes: process.memoryUsage.rss(),
       updatedAt: Date.now(),
     };
   }
-
-  /** Progress is for watchers: a job does not fail because it could not be told. */
-  #tell(job: TranscribeJob, progress: JobProgress, logger: Logger): void {
-    job.updateProgress(progress).catch((err: unknown) => {
-      logger.debug({ err }, 'progress could not be told');
-    });
-  }
-}
-
-/** @throws {LockLostError} when the job's lock has run out, so that another worker may have it. */
-async function assertOwned(job: TranscribeJob, token: string): Promise<void> {
-  const extended = await job.extendLock(token, LOCK_DURATION_MS);
-  if (extended !== 1) throw new LockLostError(String(job.id));
 }

@@ -21,6 +21,7 @@ const MAX_TIMEOUT_MS = 2 ** 31 - 1;
 export class HeldJobs {
   readonly #report: (message: WorkerMessage) => void;
   readonly #entries = new Map<string, HeldEntry>();
+  #ending: Error | undefined;
 
   constructor(report: (message: WorkerMessage) => void) {
     this.#report = report;
@@ -49,6 +50,7 @@ export class HeldJobs {
       );
     }
     this.#entries.set(key(queue, jobId), { queue, jobId, abort, timers });
+    if (this.#ending !== undefined) abort.abort(this.#ending);
     return abort.signal;
   }
 
@@ -59,8 +61,9 @@ export class HeldJobs {
     return entry !== undefined;
   }
 
-  /** Ends every job early. */
+  /** Ends every job early, also those that are still on their way here. */
   abortAll(reason: Error): void {
+    this.#ending = reason;
     for (const { abort } of this.#entries.values()) abort.abort(reason);
   }
 

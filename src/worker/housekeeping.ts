@@ -1,6 +1,6 @@
 /**
  * What has to be done by some process, no matter which: finishing batches, opening the gates of those whose producer is
- * gone, forgetting old ones. As many of it as there are may run; BullMQ gives each task to one of them, and a task that is
+ * gone, forgetting old ones, removing what was sent to workers that are gone. As many of it as there are may run; BullMQ gives each task to one of them, and a task that is
  * done twice changes nothing.
  */
 import { DelayedError, type Job, WaitingChildrenError, Worker } from 'bullmq';
@@ -14,11 +14,14 @@ import {
   openConnection,
   type RedisAddress,
 } from '../queue/connection.ts';
+import { sweepControlQueues } from '../queue/control.ts';
 import { BATCH_QUEUE, QUEUE_PREFIX } from '../queue/queue-names.ts';
 
 /** Batches are kept for so long after their last item has ended: as long as their failed jobs. */
 const RETENTION_MS = 30 * 86_400_000;
 const SWEEP_MS = 3_600_000;
+/** A worker that was sent a command so long ago, and is not seen, is gone. */
+const CONTROL_RETENTION_MS = 600_000;
 const CONCURRENT = 4;
 
 type Connection = ReturnType<typeof openConnection>;
@@ -58,7 +61,7 @@ export class Housekeeping implements AsyncDisposable {
     });
     this.#timer = setInterval(() => {
       this.sweep().catch((error: unknown) => {
-        options.logger.warn({ err: error }, 'old batches could not be removed');
+        options.logger.warn({ err: error }, 'what is old could not be removed');
       });
     }, SWEEP_MS).unref();
   }
@@ -70,10 +73,11 @@ export class Housekeeping implements AsyncDisposable {
     return new Housekeeping(options, connection);
   }
 
-  /** Forgets batches that finished long ago. */
+  /** Forgets batches that finished long ago, and commands to workers that are gone. */
   async sweep(): Promise<void> {
     const { retentionMs = RETENTION_MS } = this.#options;
     await this.#records.removeFinishedBefore(this.#now() - retentionMs);
+    await sweepControlQueues(this.#connection, this.#now() - CONTROL_RETENTION_MS);
   }
 
   /** Lets tasks under way end. Idempotent. */

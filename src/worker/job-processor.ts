@@ -5,7 +5,7 @@
 import { stat } from 'node:fs/promises';
 import { WavepoolError } from '../core/errors.ts';
 import type { JobData, JobInput, JobOutcome, JobProgress, PartialSegment } from '../core/job.ts';
-import type { Transcript } from '../core/transcript.ts';
+import type { JobResult } from '../core/job-result.ts';
 import type { ModelEntry } from '../runtime/model-entry.ts';
 import type { Runtime } from '../runtime/runtime.ts';
 import {
@@ -16,9 +16,13 @@ import {
 } from '../storage/inputs.ts';
 import type { ResultStore } from '../storage/result-store.ts';
 import type { DecodeAllowance } from './decode-allowance.ts';
+import { type Detection, runDetection } from './detection.ts';
 import { type InputReader, openInput } from './input-reader.ts';
 import type { RecognizedSegment } from './pending-segments.ts';
-import { buildTranscript, outcomeOf, toSeconds } from './transcript-builder.ts';
+import { outcomeOf, type ResultFacts, toSeconds } from './result-facts.ts';
+import { buildSpeechActivity } from './speech-activity-builder.ts';
+import type { SpeechSegment } from './speech-segmenter.ts';
+import { buildTranscript } from './transcript-builder.ts';
 import { type Transcription, TranscriptionRun } from './transcription.ts';
 
 /** Progress within a phase is told at most this often. */
@@ -45,6 +49,11 @@ export interface JobAttempt {
   readonly assertOwned: () => Promise<void>;
 }
 
+/** What a run found, with what the job asked for. */
+type Finding =
+  | { readonly task: 'transcribe'; readonly run: Transcription }
+  | { readonly task: 'vad'; readonly run: Detection };
+
 export class JobProcessor {
   readonly #options: JobProcessorOptions;
   #sequence = 0;
@@ -61,72 +70,103 @@ export class JobProcessor {
     const key = results.keyOf(attempt.jobId);
     const earlier = await readIfThere(results, key);
     if (earlier) return outcomeOf(earlier, key);
-    const transcript = await this.#transcribe(attempt);
+    const result = await this.#run(attempt);
     await attempt.assertOwned();
-    const { committed } = await results.commit(attempt.jobId, transcript);
-    return outcomeOf(committed ? transcript : await results.read(key), key);
+    const { committed } = await results.commit(attempt.jobId, result);
+    return outcomeOf(committed ? result : await results.read(key), key);
   }
 
-  async #transcribe(attempt: JobAttempt): Promise<Transcript> {
+  async #run(attempt: JobAttempt): Promise<JobResult> {
     const startedAt = Date.now();
+    const { jobId, data, signal } = attempt;
     const { runtime, ffmpeg, places } = this.#options;
-    const recognizer = runtime.entry(attempt.data.model);
-    await using input = await resolveInput(attempt.data.input, places, attempt.signal);
+    const model = runtime.entry(data.model);
+    await using input = await resolveInput(data.input, places, signal);
     const reader = await openInput(runtime.engine, input, ffmpeg).catch((error: unknown) => {
-      throw namedAsSent(error, input, attempt.data.input);
+      throw namedAsSent(error, input, data.input);
     });
     try {
-      const transcription = await this.#run(attempt, reader, recognizer);
-      if (transcription.durationSeconds === 0) {
-        throw new WavepoolError('INPUT_EMPTY', describeInput(attempt.data.input));
+      const finding = await this.#perform(attempt, reader, model);
+      const { run } = finding;
+      if (run.durationSeconds === 0) {
+        throw new WavepoolError('INPUT_EMPTY', describeInput(data.input));
       }
-      if (attempt.data.input.kind === 'path') await assertUnchanged(input);
-      return buildTranscript({
-        jobId: attempt.jobId,
-        data: attempt.data,
-        bytes: input.bytes,
-        reader,
-        transcription,
-        timings: {
-          queuedMs: Math.max(0, startedAt - attempt.data.submittedAt),
-          decodeMs: Math.round(transcription.decodeMs),
-          vadMs: Math.round(transcription.vadMs),
-          asrMs: Math.round(transcription.asrMs),
-          totalMs: Date.now() - startedAt,
-        },
-        build: runtime.engine.build.identity,
-        createdAt: new Date(),
-      });
+      if (data.input.kind === 'path') await assertUnchanged(input);
+      const timings = {
+        queuedMs: Math.max(0, startedAt - data.submittedAt),
+        decodeMs: Math.round(run.decodeMs),
+        vadMs: Math.round(run.vadMs),
+        asrMs: Math.round('asrMs' in run ? run.asrMs : 0),
+        totalMs: Date.now() - startedAt,
+      };
+      const build = runtime.engine.build.identity;
+      const createdAt = new Date();
+      return buildResult(
+        { jobId, data, bytes: input.bytes, reader, timings, build, createdAt },
+        finding,
+      );
     } finally {
       await reader.close();
     }
   }
 
-  #run(attempt: JobAttempt, reader: InputReader, recognizer: ModelEntry): Promise<Transcription> {
-    const { jobId, data, priority, signal } = attempt;
+  async #perform(attempt: JobAttempt, reader: InputReader, model: ModelEntry): Promise<Finding> {
+    const { data, signal } = attempt;
     const { detector, allowance } = this.#options;
+    const common = this.#requestOf(attempt);
+    const now = () => performance.now();
+    const tell = (segment: SpeechSegment, text: string, index: number) => {
+      const [start, end] = [toSeconds(segment.startSample), toSeconds(segment.endSample)];
+      attempt.onSegment?.({ index, start, end, text });
+    };
+    switch (data.task) {
+      case 'transcribe': {
+        const onSegment = (segment: RecognizedSegment, index: number) =>
+          tell(segment, segment.text, index);
+        const request = { ...common, options: data.options, onSegment };
+        const services = { detector, recognizer: model, allowance, now };
+        const run = new TranscriptionRun(reader, request, services);
+        return { task: data.task, run: await run.run(signal) };
+      }
+      case 'vad': {
+        const onSegment = (segment: SpeechSegment, index: number) => tell(segment, '', index);
+        const request = { ...common, options: data.options, onSegment };
+        const services = { detector: model, allowance, now };
+        return { task: data.task, run: await runDetection(reader, request, services, signal) };
+      }
+      default:
+        return data satisfies never;
+    }
+  }
+
+  /** What every task is told about the job. */
+  #requestOf({ jobId, data, priority, onProgress }: JobAttempt) {
     this.#sequence += 1;
     let toldAt = Number.NEGATIVE_INFINITY;
-    const request = {
+    return {
       jobId,
       sequence: this.#sequence,
       priority,
       alone: data.crashCount > 0,
-      options: data.options,
       busyTimeoutMs: data.clocks.busyTimeoutMs,
       onProgress: (progress: Omit<JobProgress, 'phase'>) => {
         const now = performance.now();
         if (now - toldAt < PROGRESS_INTERVAL_MS) return;
         toldAt = now;
-        attempt.onProgress({ phase: 'running', ...progress });
-      },
-      onSegment: ({ startSample, endSample, text }: RecognizedSegment, index: number) => {
-        const [start, end] = [toSeconds(startSample), toSeconds(endSample)];
-        attempt.onSegment?.({ index, start, end, text });
+        onProgress({ phase: 'running', ...progress });
       },
     };
-    const services = { detector, recognizer, allowance, now: () => performance.now() };
-    return new TranscriptionRun(reader, request, services).run(signal);
+  }
+}
+
+function buildResult(facts: ResultFacts, finding: Finding): JobResult {
+  switch (finding.task) {
+    case 'transcribe':
+      return buildTranscript(facts, finding.run);
+    case 'vad':
+      return buildSpeechActivity(facts, finding.run);
+    default:
+      return finding satisfies never;
   }
 }
 
@@ -136,7 +176,7 @@ function namedAsSent(error: unknown, { path, name }: ResolvedInput, sent: JobInp
   return new WavepoolError(error.code, error.detail.replaceAll(path, name), { cause: error });
 }
 
-async function readIfThere(results: ResultStore, key: string): Promise<Transcript | undefined> {
+async function readIfThere(results: ResultStore, key: string): Promise<JobResult | undefined> {
   try {
     return await results.read(key);
   } catch (error) {
@@ -146,7 +186,7 @@ async function readIfThere(results: ResultStore, key: string): Promise<Transcrip
 }
 
 /**
- * A file that was written to while it was read gives a transcript of nothing that ever existed. Only files of others can
+ * A file that was written to while it was read gives a result of nothing that ever existed. Only files of others can
  * change: an upload is named by its content, and the time it shows is that of its last use.
  */
 async function assertUnchanged(input: ResolvedInput): Promise<void> {

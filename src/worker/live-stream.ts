@@ -24,7 +24,7 @@ import {
 import type { ModelEntry } from '../runtime/model-entry.ts';
 import type { Runtime } from '../runtime/runtime.ts';
 import type { StreamLease } from '../runtime/stream-lease.ts';
-import { type SpeechSegment, SpeechSegmenter } from './speech-segmenter.ts';
+import { createSegmenter, type SpeechSegment, type SpeechSegmenter } from './speech-segmenter.ts';
 
 /** What one `write` takes at most. */
 export const LONGEST_CHUNK_SECONDS = 30;
@@ -146,7 +146,7 @@ export class LiveStream implements AsyncDisposable {
     this.#clock = clock;
     this.#idleTimeoutMs = idleTimeoutMs;
     this.#signals = [signal, lease.ending].filter((one) => one !== undefined);
-    this.#segmenter = createSegmenter(segmenting, lease.info.windowSamples);
+    this.#segmenter = createSegmenter({ ...segmenting, windowSamples: lease.info.windowSamples });
     this.#mostHeldSamples = (SLACK_SECONDS + 4 * segmenting.longestSeconds) * SAMPLE_RATE;
     this.#sink = options.createSink({
       audio,
@@ -364,20 +364,6 @@ export class LiveStream implements AsyncDisposable {
 function assertDetects(id: string, { task, windowSamples }: ModelInfo): void {
   if (task === 'vad' && windowSamples > 0) return;
   throw new WavepoolError('INVALID_REQUEST', `${id} does not detect speech`);
-}
-
-function createSegmenter({ vad, longestSeconds }: LiveSegmenting, windowSamples: number) {
-  const samples = (ms: number) => Math.round((ms * SAMPLE_RATE) / 1_000);
-  return new SpeechSegmenter({
-    windowSamples,
-    threshold: vad.threshold,
-    minSpeechSamples: samples(vad.minSpeechMs),
-    minSilenceSamples: samples(vad.minSilenceMs),
-    targetSamples: samples(vad.targetSegmentMs),
-    longSilenceSamples: samples(vad.longSilenceMs),
-    padSamples: samples(vad.padMs),
-    maxSegmentSamples: samples(1_000 * longestSeconds),
-  });
 }
 
 /** What a caller learns of a segment. */

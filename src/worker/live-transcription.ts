@@ -1,8 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { WavepoolError } from '../core/errors.ts';
 import { type LiveTranscribeSettingsInput, parseLiveTranscribeSettings } from '../core/live.ts';
-import type { TaskResult } from '../runtime/engine.ts';
+import type { TaskOptions, TaskResult } from '../runtime/engine.ts';
 import type { ModelEntry } from '../runtime/model-entry.ts';
+import { findWords } from './find-words.ts';
 import {
   type LiveContext,
   type LiveSegment,
@@ -78,7 +79,12 @@ class Recognition implements SpeechSink {
     await this.#pending.at(-1)?.ended;
   }
 
-  #recognize({ startSample, endSample }: SpeechSegment): Promise<TaskResult> {
+  async #recognize(segment: SpeechSegment): Promise<TaskResult> {
+    const { result } = await findWords((options) => this.#submit(segment, options));
+    return result;
+  }
+
+  #submit({ startSample, endSample }: SpeechSegment, options: TaskOptions): Promise<TaskResult> {
     const { recognizer, priority = 0, busyTimeoutMs } = this.#options;
     const { audio, signal } = this.#context;
     return recognizer.submit(
@@ -89,7 +95,7 @@ class Recognition implements SpeechSink {
         priority,
         key: 'asr',
         jobRemainingSeconds: 0,
-        task: { audio, startSample, endSample, options: {} },
+        task: { audio, startSample, endSample, options },
       },
       { signal, busyTimeoutMs },
     );

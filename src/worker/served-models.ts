@@ -1,60 +1,83 @@
 /** The models of a worker process: the ones it serves and the detector that finds speech for them. */
+import { WavepoolError } from '../core/errors.ts';
 import type { WorkerModel, WorkerSettings } from '../core/worker-settings.ts';
+import { ModelStore } from '../models/model-store.ts';
 import { systemClock } from '../runtime/clock.ts';
 import type { Engine } from '../runtime/engine.ts';
 import type { ModelConfiguration } from '../runtime/model-configuration.ts';
 import type { ModelEntry } from '../runtime/model-entry.ts';
 import { Runtime } from '../runtime/runtime.ts';
 import { DecodeAllowance } from './decode-allowance.ts';
+import { LONGEST_SEGMENT_SECONDS, recognizerConfiguration } from './model-settings.ts';
 import { EvidenceSlots } from './slot-admission.ts';
-import { DECODE_STEP_SECONDS } from './transcription.ts';
+import { DECODE_STEP_SECONDS } from './speech-search.ts';
 
-/** Jobs taken beyond what fills every slot's batch, so that the next batch is ready when one ends. */
-const LOOK_AHEAD = 2;
 /** Decoded audio that all jobs of a worker hold ahead of recognition: 10 minutes are 38 MB. */
 const DECODED_SECONDS = 600;
-/** The longest segment any family takes is well below this. */
-const LONGEST_SEGMENT_SECONDS = 30;
-/** A batch waits this long for company while jobs are still producing segments. */
-const RECOGNIZER_WAIT_MS = 20;
 const DETECTOR_BATCH = 16;
 
 export interface ServedModels {
   readonly runtime: Runtime;
   readonly detector: ModelEntry;
   readonly allowance: DecodeAllowance;
-}
-
-/** Jobs of one model that a worker runs at once. */
-export function jobConcurrency({ slots, batch }: WorkerModel): number {
-  return slots * batch * LOOK_AHEAD;
+  /**
+   * How a model is started when nothing else is said: as this worker was told, or, for one that it was not told of, as
+   * the first one.
+   * @throws {WavepoolError} MODEL_UNKNOWN when its weights are not there
+   */
+  readonly defaultsOf: (model: string) => Promise<ModelConfiguration>;
+  /** Slots that evidence admits for a model. */
+  readonly admits: (model: string) => number;
 }
 
 /**
- * Registers the models and loads them all.
+ * Registers the models and loads them, as many as may be in memory; none when that is left to their first jobs.
  * @throws {WavepoolError} CAPACITY_UNVALIDATED, SLOTS_UNSUPPORTED, INSUFFICIENT_MEMORY, or why a load failed; nothing
  * stays loaded then.
  */
-export async function loadServedModels(
+export async function openServedModels(
   engine: Engine,
   settings: WorkerSettings,
+  onBackgroundError: (error: unknown) => void,
 ): Promise<ServedModels> {
-  const slotPolicy = new EvidenceSlots(settings.models, { engine });
-  const runtime = new Runtime(engine, systemClock, { slotPolicy });
+  const { maxLoadedModels, idleUnloadMs, minFreeMemoryMb, unvalidatedSlots } = settings;
+  const slotPolicy = new EvidenceSlots(unvalidatedSlots, { engine });
+  const runtime = new Runtime(engine, systemClock, {
+    // The detector is in memory beside those that are counted.
+    maxLoadedModels: maxLoadedModels === 0 ? 0 : maxLoadedModels + 1,
+    idleUnloadMs,
+    minFreeMemoryBytes: minFreeMemoryMb * 2 ** 20,
+    busyTimeoutMs: 0,
+    slotPolicy,
+    onBackgroundError,
+  });
   try {
     const detector = runtime.register(settings.detector.id, detectorConfiguration(settings));
     for (const model of settings.models) {
-      const slots = await slotPolicy.admit(model);
-      runtime.register(model.id, recognizerConfiguration(model, slots));
+      await slotPolicy.admit(model);
+      if (model.id === settings.detector.id) continue;
+      runtime.register(model.id, servedConfiguration(model, settings));
     }
-    await runtime.loadEagerly();
-    for (const model of settings.models) {
-      await slotPolicy.learn(model, runtime.entry(model.id).model.info);
-    }
-    return { runtime, detector, allowance: decodeAllowance() };
+    if (!settings.lazy) await runtime.loadEagerly();
+    await learnLoaded(runtime, settings, slotPolicy);
+    const defaultsOf = (model: string) => defaultConfiguration(model, settings);
+    const admits = (model: string) => slotPolicy.most(model);
+    return { runtime, detector, allowance: decodeAllowance(), defaultsOf, admits };
   } catch (error) {
     await runtime.close();
     throw error;
+  }
+}
+
+/** A model that is not in memory yet can be given more slots only after a restart. */
+async function learnLoaded(
+  runtime: Runtime,
+  { models }: WorkerSettings,
+  slotPolicy: EvidenceSlots,
+): Promise<void> {
+  for (const model of models) {
+    const entry = runtime.entry(model.id);
+    if (entry.resident) await slotPolicy.learn(model, entry.model.info);
   }
 }
 
@@ -65,8 +88,11 @@ function decodeAllowance(): DecodeAllowance {
   });
 }
 
-/** Detection is cheap and never held for long: one slot of one thread serves every job of the worker. */
-function detectorConfiguration({ detector }: WorkerSettings): ModelConfiguration {
+/** Detection is cheap and never held for long: one slot of one thread serves every job, unless it has jobs of its own. */
+function detectorConfiguration(settings: WorkerSettings): ModelConfiguration {
+  const { detector, models } = settings;
+  const served = models.find(({ id }) => id === detector.id);
+  if (served !== undefined) return servedConfiguration(served, settings);
   return {
     path: detector.path,
     mode: 'offline',
@@ -79,15 +105,25 @@ function detectorConfiguration({ detector }: WorkerSettings): ModelConfiguration
   };
 }
 
-function recognizerConfiguration(model: WorkerModel, slots: number): ModelConfiguration {
-  return {
-    path: model.path,
-    mode: 'offline',
-    slots,
-    threads: model.threads,
-    maxBatch: model.batch,
-    maxAudioSeconds: model.batch * LONGEST_SEGMENT_SECONDS,
-    maxWaitMs: RECOGNIZER_WAIT_MS,
-    busyTimeoutMs: 0,
-  };
+function servedConfiguration(model: WorkerModel, { maxQueued }: WorkerSettings) {
+  return { ...recognizerConfiguration(model), maxQueued };
+}
+
+async function defaultConfiguration(
+  id: string,
+  settings: WorkerSettings,
+): Promise<ModelConfiguration> {
+  if (id === settings.detector.id) return detectorConfiguration(settings);
+  const { models, modelsDir } = settings;
+  const started = models.find((model) => model.id === id);
+  if (started !== undefined) return servedConfiguration(started, settings);
+  const [first] = models;
+  if (first === undefined || modelsDir === undefined) throw new WavepoolError('MODEL_UNKNOWN', id);
+  // Nothing is downloaded from here, so npm's settings do not matter.
+  const installed = await new ModelStore({ directory: modelsDir, environment: {} }).locate(id);
+  if (installed === undefined) {
+    const detail = `${id} is not in the models directory; run \`wavepool models pull ${id}\` there`;
+    throw new WavepoolError('MODEL_UNKNOWN', detail);
+  }
+  return servedConfiguration({ ...first, id, path: installed.path, slots: 1 }, settings);
 }

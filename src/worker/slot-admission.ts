@@ -34,12 +34,15 @@ interface Learned {
 
 /** The counts that models of this worker may have: when it starts, and in later changes of their configuration. */
 export class EvidenceSlots implements SlotPolicy {
-  readonly unvalidated: boolean;
+  /** Counts that the operator takes are told as if evidence admitted them, and no others. */
+  readonly unvalidated = false;
+  readonly #unvalidatedSlots: number;
   readonly #services: SlotAdmissionServices;
   readonly #learned = new Map<string, Learned>();
 
-  constructor(models: readonly WorkerModel[], services: SlotAdmissionServices) {
-    this.unvalidated = models.some((model) => model.unvalidatedSlots);
+  /** @param unvalidatedSlots counts up to this one need no evidence */
+  constructor(unvalidatedSlots: number, services: SlotAdmissionServices) {
+    this.#unvalidatedSlots = unvalidatedSlots;
     this.#services = services;
   }
 
@@ -61,7 +64,7 @@ export class EvidenceSlots implements SlotPolicy {
         evidence: admission.count,
         reason: admission.reason,
         validateOptions: model.batch > 1 ? `--batch ${model.batch}` : '--mode offline',
-        unvalidated: model.unvalidatedSlots,
+        unvalidated: model.slots <= this.#unvalidatedSlots,
         advertised: cost.capacity,
       });
       const { record } = admission;
@@ -83,10 +86,17 @@ export class EvidenceSlots implements SlotPolicy {
 
   /** For the batches and the weights that the model started with; others are unknown, which is one. */
   evidence(id: string, { path, mode, maxBatch }: ModelConfiguration): number {
+    const least = Math.max(1, this.#unvalidatedSlots);
     const learned = this.#learned.get(id);
-    if (learned === undefined || mode !== 'offline') return 1;
-    if (learned.path !== path || maxBatch > learned.batch) return 1;
-    return evidenceMode(maxBatch) === evidenceMode(learned.batch) ? learned.count : 1;
+    if (learned === undefined || mode !== 'offline') return least;
+    if (learned.path !== path || maxBatch > learned.batch) return least;
+    const covers = evidenceMode(maxBatch) === evidenceMode(learned.batch);
+    return covers ? Math.max(least, learned.count) : least;
+  }
+
+  /** What evidence admits for the model as it was started, at most. */
+  most(id: string): number {
+    return this.#learned.get(id)?.count ?? 1;
   }
 
   async #ask(model: WorkerModel, info: ModelInfo): Promise<ModelAdmission> {

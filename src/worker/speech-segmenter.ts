@@ -5,6 +5,9 @@
  *   silence ──p ≥ threshold──▶ speech ──p < threshold − 0.15 for long enough──▶ silence: segment closed
  *                                └──── segment reaches maxSegment ───▶ split at the quietest window of its later half
  */
+import type { VadOptions } from '../core/job.ts';
+import { SAMPLE_RATE } from '../runtime/engine.ts';
+
 export interface SegmenterOptions {
   /** Samples that one probability stands for. */
   readonly windowSamples: number;
@@ -27,12 +30,37 @@ export interface SegmenterOptions {
 export interface SpeechSegment {
   readonly startSample: number;
   readonly endSample: number;
+  /** Mean probability of its windows, padding left out. */
+  readonly confidence: number;
 }
 
 /** How far below the threshold speech must fall to end: without hysteresis a wavering voice is chopped up. */
 const HYSTERESIS = 0.15;
 /** Windows averaged when looking for the quietest place to split. */
 const SPLIT_SMOOTHING = 2;
+
+export interface Segmenting {
+  readonly vad: VadOptions;
+  /** Of the detector. */
+  readonly windowSamples: number;
+  /** No segment is longer. */
+  readonly longestSeconds: number;
+}
+
+/** A segmenter by the options of a job or a live stream. */
+export function createSegmenter({ vad, windowSamples, longestSeconds }: Segmenting) {
+  const samples = (ms: number) => Math.round((ms * SAMPLE_RATE) / 1_000);
+  return new SpeechSegmenter({
+    windowSamples,
+    threshold: vad.threshold,
+    minSpeechSamples: samples(vad.minSpeechMs),
+    minSilenceSamples: samples(vad.minSilenceMs),
+    targetSamples: samples(vad.targetSegmentMs),
+    longSilenceSamples: samples(vad.longSilenceMs),
+    padSamples: samples(vad.padMs),
+    maxSegmentSamples: samples(1_000 * longestSeconds),
+  });
+}
 
 export class SpeechSegmenter {
   readonly #options: SegmenterOptions;
@@ -130,6 +158,7 @@ export class SpeechSegmenter {
     const spoken = (end - start) * windowSamples;
     const isNoise = spoken < minSpeechSamples && !this.#continued;
     const padBefore = this.#continued ? 0 : this.#padSamples;
+    const confidence = mean(this.#probabilities.slice(0, end - start));
     this.#speechStart = undefined;
     this.#silenceStart = undefined;
     this.#probabilities = [];
@@ -139,6 +168,7 @@ export class SpeechSegmenter {
     return {
       startSample: Math.max(0, start * windowSamples - padBefore),
       endSample: Math.min(totalSamples, end * windowSamples + padAfter),
+      confidence,
     };
   }
 
@@ -163,12 +193,16 @@ function quietestWindow(probabilities: readonly number[], from: number): number 
   for (let i = best; i < probabilities.length - 1; i += 1) {
     const first = Math.max(0, i - SPLIT_SMOOTHING);
     const around = probabilities.slice(first, i + SPLIT_SMOOTHING + 1);
-    const mean = around.reduce((sum, p) => sum + p, 0) / around.length;
-    const loudness = mean + (probabilities[i] ?? 0);
+    const loudness = mean(around) + (probabilities[i] ?? 0);
     if (loudness <= lowest) {
       lowest = loudness;
       best = i;
     }
   }
   return best;
+}
+
+/** 0 of nothing. */
+function mean(values: readonly number[]): number {
+  return values.reduce((sum, value) => sum + value, 0) / Math.max(1, values.length);
 }

@@ -1,40 +1,15 @@
-/** Turns what a transcription run found into the stored transcript, and the transcript into the job's small outcome. */
-import type { JobData, JobOutcome, JobTimings } from '../core/job.ts';
-import { TRANSCRIPT_SCHEMA_VERSION, type Transcript } from '../core/transcript.ts';
-import { type AudioWarning, SAMPLE_RATE } from '../runtime/engine.ts';
-import { describeInput, inputName } from '../storage/inputs.ts';
-import type { InputReader } from './input-reader.ts';
+/** Turns what a transcription run found into the stored transcript. */
+import type { Transcript } from '../core/transcript.ts';
+import type { AudioWarning } from '../runtime/engine.ts';
+import { identityOf, provenanceOf, type ResultFacts, sourceOf, toSeconds } from './result-facts.ts';
 import type { Transcription } from './transcription.ts';
 
-export interface TranscriptFacts {
-  readonly jobId: string;
-  readonly data: JobData;
-  readonly bytes: number;
-  readonly reader: InputReader;
-  readonly transcription: Transcription;
-  readonly timings: JobTimings;
-  /** Identity of the native build. */
-  readonly build: string;
-  readonly createdAt: Date;
-}
-
-export function buildTranscript(facts: TranscriptFacts): Transcript {
-  const { data, reader, transcription } = facts;
+export function buildTranscript(facts: ResultFacts, transcription: Transcription): Transcript {
   const segments = transcription.segments.filter(({ text }) => text !== '');
-  const { container, codec, sampleRate, channels } = reader.audio.info;
   return {
-    schemaVersion: TRANSCRIPT_SCHEMA_VERSION,
-    jobId: facts.jobId,
-    model: data.model,
-    task: data.task,
-    input: { name: inputName(data.input), path: describeInput(data.input), bytes: facts.bytes },
-    audio: {
-      durationSeconds: toSeconds(transcription.durationSeconds * SAMPLE_RATE),
-      container,
-      codec,
-      sampleRate,
-      channels,
-    },
+    ...identityOf(facts),
+    task: 'transcribe',
+    ...sourceOf(facts),
     text: segments.map(({ text }) => text).join(' '),
     segments: segments.map((segment) => ({
       start: toSeconds(segment.startSample),
@@ -43,16 +18,9 @@ export function buildTranscript(facts: TranscriptFacts): Transcript {
       ...(segment.truncated ? { truncated: true } : {}),
     })),
     noSpeech: transcription.segments.length === 0,
-    warnings: [...reader.warnings, ...recognitionWarnings(transcription)],
-    timings: facts.timings,
-    build: facts.build,
-    createdAt: facts.createdAt.toISOString(),
+    warnings: [...facts.reader.warnings, ...recognitionWarnings(transcription)],
+    ...provenanceOf(facts),
   };
-}
-
-/** Milliseconds are as fine as anybody reads, and make the JSON short. */
-export function toSeconds(samples: number): number {
-  return Math.round((samples * 1_000) / SAMPLE_RATE) / 1_000;
 }
 
 function recognitionWarnings({ segments, guessedSegments }: Transcription): AudioWarning[] {
@@ -72,18 +40,4 @@ function recognitionWarnings({ segments, guessedSegments }: Transcription): Audi
     warnings.push({ code: 'SPEECH_NOT_RECOGNIZED', message });
   }
   return warnings;
-}
-
-export function outcomeOf(transcript: Transcript, resultKey: string): JobOutcome {
-  const { audio, segments, text, noSpeech, warnings, timings } = transcript;
-  return {
-    resultKey,
-    durationSeconds: audio.durationSeconds,
-    speechSeconds: segments.reduce((sum, { start, end }) => sum + end - start, 0),
-    segments: segments.length,
-    characters: text.length,
-    noSpeech,
-    warnings: warnings.map(({ code }) => code),
-    timings,
-  };
 }

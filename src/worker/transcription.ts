@@ -7,39 +7,29 @@
  */
 import { setMaxListeners } from 'node:events';
 import type { TranscribeOptions } from '../core/job.ts';
-import {
-  type ModelInfo,
-  SAMPLE_RATE,
-  type TaskOptions,
-  type TaskResult,
-  type TaskState,
-} from '../runtime/engine.ts';
+import { assertModelDoes, jobTaskOf } from '../core/model-task.ts';
+import { SAMPLE_RATE, type TaskOptions, type TaskResult } from '../runtime/engine.ts';
 import type { ModelEntry } from '../runtime/model-entry.ts';
 import type { DecodeAllowance } from './decode-allowance.ts';
+import { findWords } from './find-words.ts';
 import type { InputReader } from './input-reader.ts';
 import { PendingSegments, type RecognizedSegment } from './pending-segments.ts';
-import { type SpeechSegment, SpeechSegmenter } from './speech-segmenter.ts';
-
-/** Audio decoded and searched for speech per step. */
-export const DECODE_STEP_SECONDS = 30;
+import {
+  DECODE_STEP_SECONDS,
+  type SearchRequest,
+  type SearchServices,
+  SpeechSearch,
+} from './speech-search.ts';
+import type { SpeechSegment } from './speech-segmenter.ts';
 
 /** What a job shares with the others of its worker. */
-export interface TranscriptionServices {
-  readonly detector: ModelEntry;
+export interface TranscriptionServices extends SearchServices {
   readonly recognizer: ModelEntry;
   readonly allowance: DecodeAllowance;
-  readonly now: () => number;
 }
 
-export interface TranscriptionRequest {
-  readonly jobId: string;
-  /** Order of arrival at this worker. */
-  readonly sequence: number;
-  readonly priority: number;
-  /** Run in batches of one: a worker has crashed on this job before. */
-  readonly alone: boolean;
+export interface TranscriptionRequest extends SearchRequest {
   readonly options: TranscribeOptions;
-  readonly busyTimeoutMs: number;
   /** Called when a slot picks up a segment, and when a segment is done. */
   readonly onProgress: (progress: TranscriptionProgress) => void;
   /** Called when a segment is done, in the order in which they are. */
@@ -64,14 +54,6 @@ export interface Transcription {
   readonly asrMs: number;
 }
 
-/** How the job finds speech: with the models as they were when it began. */
-interface SpeechSearch {
-  readonly segmenter: SpeechSegmenter;
-  /** Stays the job's own, whatever becomes of the detector's pool meanwhile. */
-  readonly state: TaskState | undefined;
-  readonly windowSamples: number;
-}
-
 export class TranscriptionRun {
   readonly #reader: InputReader;
   readonly #request: TranscriptionRequest;
@@ -79,10 +61,6 @@ export class TranscriptionRun {
   readonly #pending = new PendingSegments();
   /** Aborted by the job's own signal or by the first failure inside. */
   readonly #abort = new AbortController();
-  /** Samples that detection has seen. */
-  #detected = 0;
-  #decodeMs = 0;
-  #vadMs = 0;
   #guessedSegments = 0;
   #asrStartedAt: number | undefined;
   #search: SpeechSearch | undefined;
@@ -126,12 +104,13 @@ export class TranscriptionRun {
     const { detector, recognizer } = this.#services;
     const { busyTimeoutMs } = this.#request;
     const admission = { signal: this.#abort.signal, busyTimeoutMs };
-    const [vad, asr] = await Promise.all([
+    const [vad, { info }] = await Promise.all([
       detector.prepare(admission),
       recognizer.prepare(admission),
     ]);
-    const segmenter = createSegmenter(this.#request.options, vad.info, asr.info);
-    return { segmenter, state: vad.state, windowSamples: vad.info.windowSamples };
+    assertModelDoes('transcribe', recognizer.id, jobTaskOf(info.task));
+    const longestSeconds = info.maxSegmentSeconds || undefined;
+    return new SpeechSearch(this.#reader, this.#request, this.#services, vad, longestSeconds);
   }
 
   /** Decodes the input to its end and sends every stretch of speech to recognition. */
@@ -140,12 +119,8 @@ export class TranscriptionRun {
     const { signal } = this.#abort;
     while (!audio.ended) {
       await this.#waitForRoom();
-      const startedAt = this.#services.now();
-      await this.#reader.decodeUntil(audio.endSample + DECODE_STEP_SECONDS * SAMPLE_RATE, signal);
-      this.#decodeMs += this.#services.now() - startedAt;
-      await this.#detectSpeech(search);
+      await search.step(signal, (segment) => this.#recognize(segment));
     }
-    for (const segment of search.segmenter.finish(audio.endSample)) this.#recognize(segment);
   }
 
   /** Waits until recognition has freed enough audio for another step. */
@@ -161,66 +136,40 @@ export class TranscriptionRun {
   }
 
   #firstNeededSample(): number {
-    const keepFrom = this.#search?.segmenter.keepFrom ?? 0;
-    return Math.min(keepFrom, this.#pending.firstNeededSample ?? Infinity);
+    return Math.min(this.#search?.keepFrom ?? 0, this.#pending.firstNeededSample ?? Infinity);
   }
 
   #releaseAudio(): void {
     this.#reader.audio.release(this.#firstNeededSample());
   }
 
-  /** Runs detection over all whole windows that are new; at the end of the input over the rest, too. */
-  async #detectSpeech({ segmenter, state, windowSamples }: SpeechSearch): Promise<void> {
-    const { audio } = this.#reader;
-    const fresh = audio.endSample - this.#detected;
-    const endSample = audio.ended
-      ? audio.endSample
-      : this.#detected + Math.floor(fresh / windowSamples) * windowSamples;
-    if (endSample === this.#detected) return;
-    const startedAt = this.#services.now();
-    const startSample = this.#detected;
-    const { probabilities } = await this.#services.detector.submit(
-      {
-        ...this.#batchIdentity('vad'),
-        task: { audio, startSample, endSample, state, options: {} },
-        jobRemainingSeconds: 0,
-      },
-      { signal: this.#abort.signal, busyTimeoutMs: this.#request.busyTimeoutMs },
-    );
-    this.#vadMs += this.#services.now() - startedAt;
-    this.#detected = endSample;
-    for (const segment of segmenter.push(probabilities)) this.#recognize(segment);
-  }
-
-  #batchIdentity(key: string) {
-    const { jobId, sequence, priority, alone } = this.#request;
-    return { jobId, jobSequence: sequence, priority, alone, key };
-  }
-
   #recognize(segment: SpeechSegment): void {
     this.#asrStartedAt ??= this.#services.now();
-    const ended = this.#pending.add(segment, this.#watched(this.#findWords(segment), segment));
+    const ended = this.#pending.add(segment, this.#watched(this.#wordsOf(segment), segment));
     void ended.then(() => this.#reportProgress());
   }
 
-  /** Where there is speech there are words: when none are found, the recognizer is asked again for the likeliest. */
-  async #findWords(segment: SpeechSegment): Promise<TaskResult> {
-    const result = await this.#submit(segment, {});
-    if (result.text !== '') return result;
-    this.#guessedSegments += 1;
-    return this.#submit(segment, { suppressBlank: true });
+  async #wordsOf(segment: SpeechSegment): Promise<TaskResult> {
+    const { result, guessed } = await findWords((options) => this.#submit(segment, options));
+    if (guessed) this.#guessedSegments += 1;
+    return result;
   }
 
-  #submit(segment: SpeechSegment, options: TaskOptions): Promise<TaskResult> {
+  #submit({ startSample, endSample }: SpeechSegment, options: TaskOptions): Promise<TaskResult> {
     const { audio } = this.#reader;
+    const { jobId, sequence, priority, alone, busyTimeoutMs } = this.#request;
     return this.#services.recognizer.submit(
       {
-        ...this.#batchIdentity('asr'),
-        task: { audio, ...segment, options },
-        jobRemainingSeconds: (audio.endSample - segment.startSample) / SAMPLE_RATE,
+        jobId,
+        jobSequence: sequence,
+        priority,
+        alone,
+        key: 'asr',
+        task: { audio, startSample, endSample, options },
+        jobRemainingSeconds: (audio.endSample - startSample) / SAMPLE_RATE,
         onStart: () => this.#reportProgress(),
       },
-      { signal: this.#abort.signal, busyTimeoutMs: this.#request.busyTimeoutMs },
+      { signal: this.#abort.signal, busyTimeoutMs },
     );
   }
 
@@ -240,7 +189,7 @@ export class TranscriptionRun {
 
   #reportProgress(): void {
     const { audio } = this.#reader;
-    const needed = this.#pending.firstNeededSample ?? this.#detected;
+    const needed = this.#pending.firstNeededSample ?? this.#search?.detectedSamples ?? 0;
     this.#request.onProgress({
       processedSeconds: needed / SAMPLE_RATE,
       totalSeconds: audio.ended ? audio.endSample / SAMPLE_RATE : null,
@@ -248,36 +197,16 @@ export class TranscriptionRun {
     });
   }
 
-  #assemble({ segmenter }: SpeechSearch): Transcription {
+  #assemble(search: SpeechSearch): Transcription {
     const now = this.#services.now();
     return {
       durationSeconds: this.#reader.audio.endSample / SAMPLE_RATE,
-      speechSeconds: segmenter.speechSamples / SAMPLE_RATE,
+      speechSeconds: search.speechSamples / SAMPLE_RATE,
       segments: this.#pending.recognized(),
       guessedSegments: this.#guessedSegments,
-      decodeMs: this.#decodeMs,
-      vadMs: this.#vadMs,
+      decodeMs: search.decodeMs,
+      vadMs: search.vadMs,
       asrMs: this.#asrStartedAt === undefined ? 0 : now - this.#asrStartedAt,
     };
   }
-}
-
-function createSegmenter(
-  options: TranscribeOptions,
-  detector: ModelInfo,
-  recognizer: ModelInfo,
-): SpeechSegmenter {
-  const samples = (ms: number) => Math.round((ms * SAMPLE_RATE) / 1_000);
-  const modelLimit = recognizer.maxSegmentSeconds || Number.POSITIVE_INFINITY;
-  const longest = Math.min(options.maxSegmentSeconds ?? modelLimit, modelLimit);
-  return new SpeechSegmenter({
-    windowSamples: detector.windowSamples,
-    threshold: options.vad.threshold,
-    minSpeechSamples: samples(options.vad.minSpeechMs),
-    minSilenceSamples: samples(options.vad.minSilenceMs),
-    targetSamples: samples(options.vad.targetSegmentMs),
-    longSilenceSamples: samples(options.vad.longSilenceMs),
-    padSamples: samples(options.vad.padMs),
-    maxSegmentSamples: samples(1_000 * longest),
-  });
 }

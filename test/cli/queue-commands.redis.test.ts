@@ -169,7 +169,7 @@ test('status shows queues, workers with their models, and why jobs failed', asyn
   expect(stdout).toMatch(/^seen +1 +0 +0 +0 +1 +none: `wavepool worker --model seen`$/m);
   expect(stdout).toMatch(/^served +0 +0 +0 +0 +0 +1$/m);
   expect(stdout).toMatch(
-    /^box:7 +\S.* {2}4 +100\.0 MiB +served +ready +1\/2 +3 +2\.0 of 8 +20\.0$/m,
+    /^box:7 +\S.* {2}4 +100\.0 MiB +served +ready +1 +1\/2 +3 +0 +2\.0 of 8 +20\.0$/m,
   );
   expect(stdout).toMatch(/ago +seen +broken +\/in\/broken\.wav +.*\[INPUT_EMPTY\]$/m);
 

@@ -82,13 +82,13 @@ test('one worker of one thread per core, as far as cores and memory go, unless t
   const roomy = { cores: 4, freeBytes: 64 * 2 ** 30 };
   expect(capacityOf(options, roomy)).toEqual({
     slots: 1,
-    unvalidatedSlots: false,
+    unvalidatedSlots: 0,
     batch: 8,
     threads: 1,
     workers: 4,
   });
   const slots = { ...options, unvalidatedSlots: 2 };
-  expect(capacityOf(slots, roomy)).toMatchObject({ slots: 2, unvalidatedSlots: true, workers: 2 });
+  expect(capacityOf(slots, roomy)).toMatchObject({ slots: 2, unvalidatedSlots: 2, workers: 2 });
   expect(capacityOf({ ...options, threads: 3 }, roomy)).toMatchObject({ threads: 3, workers: 1 });
   expect(capacityOf({ ...options, workers: 7 }, roomy)).toMatchObject({ workers: 7 });
   expect(capacityOf(options, { ...roomy, cores: 96 })).toMatchObject({ workers: 8 });

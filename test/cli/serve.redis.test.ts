@@ -28,7 +28,9 @@ test('serve prints its address, answers, and ends when it is told to', async () 
   const ended = runCommandLine(argv, context, { loadAddon: () => Promise.resolve('test') });
   const [line] = await once(stdout, 'data');
   const response = await fetch(`${String(line).trim()}/v1/models`);
-  expect(await response.json()).toMatchObject({ data: [{ id: 'moonshine-tiny' }] });
+  expect(await response.json()).toMatchObject({
+    data: [{ id: 'moonshine-tiny' }, { id: 'silero-vad' }],
+  });
   interrupts.emit('interrupt');
   expect(await ended).toBe(EXIT.done);
 });

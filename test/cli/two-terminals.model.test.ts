@@ -3,6 +3,7 @@ import { copyFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { PartialSegment } from '../../src/core/job.ts';
+import { asTranscript } from '../../src/core/job-result.ts';
 import type { Transcript } from '../../src/core/transcript.ts';
 import { AudioQueue } from '../../src/queue/audio-queue.ts';
 import { readPresence } from '../../src/queue/presence.ts';
@@ -48,7 +49,7 @@ async function enqueue(...args: string[]): Promise<string[]> {
 
 async function transcriptOf(id: string): Promise<Transcript> {
   const { resultKey } = await queue.waitFor(id);
-  return results.read(resultKey);
+  return asTranscript(await results.read(resultKey));
 }
 
 test('what one terminal enqueues another transcribes; its segments can be seen arriving', async () => {

@@ -85,7 +85,7 @@ test.each(EXAMPLES)('example %i does what it says', async (_, source) => {
   const isSilent = !source.includes('console.log');
   expect(printed.length > 0 || isSilent, source).toBe(true);
   const text = printed.join('\n');
-  if (source.includes('result(') || source.includes('renderTranscript')) {
+  if (source.includes('result(') || source.includes('renderResult')) {
     expect(text).toContain('Hello world.');
   }
   if (source.includes('batches.results')) {

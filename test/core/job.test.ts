@@ -29,6 +29,36 @@ test('a job needs an input, a model and a time; the rest has defaults', () => {
   expect(JobData.parse(parseJobData(smallest))).toEqual(parseJobData(smallest));
 });
 
+test('the task tells which options a job has; segments of speech are not joined for a recognizer', () => {
+  const { task, options } = parseJobData({
+    ...smallest,
+    task: 'vad',
+    options: { vad: { padMs: 0 } },
+  });
+  expect({ task, options }).toEqual({
+    task: 'vad',
+    options: {
+      vad: {
+        threshold: 0.5,
+        minSilenceMs: 400,
+        targetSegmentMs: 0,
+        longSilenceMs: 1_500,
+        minSpeechMs: 250,
+        padMs: 0,
+      },
+    },
+  });
+});
+
+test.each([
+  [{ task: 'vad', options: { language: 'en' } }, 'language'],
+  [{ task: 'sing' }, 'the task is transcribe or vad'],
+])('a job whose task is wrong, or has other options, is refused: %j', (wrong, words) => {
+  expect(() => parseJobData({ ...smallest, ...wrong })).toThrow(
+    expect.objectContaining({ code: 'INVALID_REQUEST', message: expect.stringContaining(words) }),
+  );
+});
+
 test('bad job data is refused with the field that is wrong', () => {
   const bad = { ...smallest, input: { kind: 'path', path: 'relative.wav' } };
   expect(() => parseJobData(bad)).toThrow('input.path');

@@ -6,9 +6,11 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { JobResource } from '../../src/core/api.ts';
 import { WavepoolError } from '../../src/core/errors.ts';
 import { AudioQueue } from '../../src/queue/audio-queue.ts';
+import { PresencePublisher } from '../../src/queue/presence.ts';
 import { SegmentWriter } from '../../src/queue/segment-stream.ts';
 import { CHROMIUM, launchBrowser, openPage } from '../support/browser.ts';
 import { startTestServer, TEST_MODEL, type TestServer } from '../support/http.ts';
+import { modelStatusOf, presenceOf } from '../support/presence.ts';
 import { startTranscriber } from '../support/transcriber.ts';
 import { startWorker } from '../support/worker.ts';
 
@@ -117,6 +119,30 @@ describe.skipIf(CHROMIUM === undefined)('the pages in a browser', { timeout: TIM
     await page.getByText('running', { exact: true }).waitFor();
     release.abort();
     await page.getByRole('alert').getByText('JOB_TIMEOUT').waitFor();
+    expect(complaints).toEqual([]);
+  });
+
+  test('the overview shows the models of a worker, and what happens to them at once', async () => {
+    const models = [{ id: TEST_MODEL, slots: 1, batch: 8 }];
+    let model = modelStatusOf(TEST_MODEL, { generation: 4, waitingManagers: 2 });
+    const { address } = server.redis;
+    const presence = presenceOf({ host: 'mill', models });
+    await using publisher = new PresencePublisher({
+      address,
+      snapshot: () => ({ ...presence, runtime: { build: 'test', models: [model] } }),
+    });
+    await publisher.start();
+    await using opened = await openPage(browser, server.url);
+    const { page, complaints } = opened;
+    await page.goto('/dashboard');
+    const row = page
+      .getByRole('table', { name: 'Live workers' })
+      .getByRole('row', { name: 'mill' });
+    await row.getByText('batch 8 · generation 4 · 2 managers wait').waitFor();
+    model = { ...model, state: 'reconfiguring', generation: 5, waitingManagers: 0 };
+    await publisher.beat();
+    await row.getByText('reconfiguring').waitFor();
+    await row.getByText('batch 8 · generation 5', { exact: true }).waitFor();
     expect(complaints).toEqual([]);
   });
 

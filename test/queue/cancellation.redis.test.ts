@@ -1,11 +1,11 @@
 import { once } from 'node:events';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { WavepoolError } from '../../src/core/errors.ts';
-import type { NewJob } from '../../src/core/job.ts';
 import { AudioQueue } from '../../src/queue/audio-queue.ts';
 import { CancellationListener } from '../../src/queue/cancellation.ts';
 import { toQueueError } from '../../src/queue/failures.ts';
 import { heard } from '../support/events.ts';
+import { jobNamed } from '../support/jobs.ts';
 import { startRedis, type TestRedis } from '../support/redis.ts';
 import { startManualWorker, startWorker } from '../support/worker.ts';
 
@@ -23,19 +23,15 @@ function openQueue(): Promise<AudioQueue> {
   return AudioQueue.open({ address: redis.address, model: `cancel-${++models}` });
 }
 
-function job(id: string, more: Partial<NewJob> = {}): NewJob {
-  return { id, input: { kind: 'path', path: `/audio/${id}.wav` }, ...more };
-}
-
 test('a cancelled job that waits, by priority or for its time, ends at once and never runs', async () => {
   await using queue = await openQueue();
   const failed: string[] = [];
   queue.on('failed', ({ id, failure }) => failed.push(`${failure.code} ${id}`));
   await queue.addMany([
-    job('plain', { priority: 0 }),
-    job('ordered', { priority: 5 }),
-    job('later', { delayMs: 3_600_000 }),
-    job('stays'),
+    jobNamed('plain', { priority: 0 }),
+    jobNamed('ordered', { priority: 5 }),
+    jobNamed('later', { delayMs: 3_600_000 }),
+    jobNamed('stays'),
   ]);
   const awaited = expect(queue.waitFor('later')).rejects.toMatchObject({ code: 'CANCELLED' });
   for (const id of ['plain', 'ordered', 'later']) expect(await queue.cancel(id)).toBe('cancelled');
@@ -56,11 +52,11 @@ test('a cancelled job that waits, by priority or for its time, ends at once and 
 
 test('cancelling twice, too late, or what nobody knows does no harm', async () => {
   await using queue = await openQueue();
-  await queue.add(job('a'));
+  await queue.add(jobNamed('a'));
   expect(await queue.cancel('a')).toBe('cancelled');
   expect(await queue.cancel('a')).toBe('finished');
   await using _ = startWorker(redis.address, queue.model, () => undefined);
-  await queue.add(job('done'));
+  await queue.add(jobNamed('done'));
   await queue.waitFor('done');
   expect(await queue.cancel('done')).toBe('finished');
   expect(await queue.get('done')).toMatchObject({ state: 'completed' });
@@ -79,7 +75,7 @@ test('the worker of a running job hears of it; the job ends cancelled and is not
     expect(await result).toBe('requested');
     throw watch.signal.reason;
   });
-  await queue.add(job('a'));
+  await queue.add(jobNamed('a'));
   await expect(queue.waitFor('a')).rejects.toMatchObject({ code: 'CANCELLED' });
   expect(await queue.get('a')).toMatchObject({ state: 'cancelled', attemptsMade: 1 });
   expect(runs).toBe(1);
@@ -88,7 +84,7 @@ test('the worker of a running job hears of it; the job ends cancelled and is not
 test('a request that nobody heard reaches the worker that takes the job next, and only that job', async () => {
   await using queue = await openQueue();
   await using dying = startManualWorker(redis.address, queue.model);
-  await queue.addMany([job('a', { priority: 0 }), job('b', { priority: 0 })]);
+  await queue.addMany([jobNamed('a', { priority: 0 }), jobNamed('b', { priority: 0 })]);
   const held = await dying.take();
   expect(await queue.cancel('a')).toBe('requested');
   await queue.handBack([held]);
@@ -107,7 +103,7 @@ test('a cancelled job runs when it is retried', async () => {
   await using queue = await openQueue();
   using listener = await CancellationListener.open({ address: redis.address, model: queue.model });
   await using worker = startManualWorker(redis.address, queue.model);
-  await queue.add(job('a'));
+  await queue.add(jobNamed('a'));
   const { job: running, token } = await worker.take();
   await queue.cancel('a');
   await running.moveToFailed(toQueueError(new WavepoolError('CANCELLED', 'job a')), token);
@@ -122,7 +118,7 @@ test('a job that is no longer watched is left alone', async () => {
   await using queue = await openQueue();
   using listener = await CancellationListener.open({ address: redis.address, model: queue.model });
   await using worker = startManualWorker(redis.address, queue.model);
-  await queue.addMany([job('a', { priority: 0 }), job('b', { priority: 0 })]);
+  await queue.addMany([jobNamed('a', { priority: 0 }), jobNamed('b', { priority: 0 })]);
   const a = await worker.take();
   const b = await worker.take();
   const stopped = await listener.watch({ id: 'a', submittedAt: a.job.data.submittedAt });

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
-import type { NewJob } from '../../src/core/job.ts';
 import { AudioQueue } from '../../src/queue/audio-queue.ts';
 import { heard } from '../support/events.ts';
+import { jobNamed } from '../support/jobs.ts';
 import { startRedis, type TestRedis } from '../support/redis.ts';
 import { outcomeOf, startManualWorker, startWorker } from '../support/worker.ts';
 
@@ -19,14 +19,10 @@ function openQueue(): Promise<AudioQueue> {
   return AudioQueue.open({ address: redis.address, model: `crash-${++models}` });
 }
 
-function job(id: string, more: Partial<NewJob> = {}): NewJob {
-  return { id, input: { kind: 'path', path: `/audio/${id}.wav` }, ...more };
-}
-
 test('jobs of a dead worker run next, in their old order, with one crash on their count', async () => {
   await using queue = await openQueue();
   await using dying = startManualWorker(redis.address, queue.model);
-  await queue.addMany(['a', 'b', 'c', 'd'].map((id) => job(id, { priority: 0 })));
+  await queue.addMany(['a', 'b', 'c', 'd'].map((id) => jobNamed(id, { priority: 0 })));
   const held = [await dying.take(), await dying.take(), await dying.take()];
   const phases: string[] = [];
   queue.on('progress', ({ id, progress }) => phases.push(`${progress.phase} ${id}`));
@@ -53,7 +49,7 @@ test('jobs of a dead worker run next, in their old order, with one crash on thei
 test('with a priority they run before the others of that priority', async () => {
   await using queue = await openQueue();
   await using dying = startManualWorker(redis.address, queue.model);
-  await queue.addMany(['a', 'b', 'c', 'd'].map((id) => job(id, { priority: 7 })));
+  await queue.addMany(['a', 'b', 'c', 'd'].map((id) => jobNamed(id, { priority: 7 })));
   const held = [await dying.take(), await dying.take()];
   await queue.handBack(held);
   const ran: unknown[] = [];
@@ -65,7 +61,7 @@ test('with a priority they run before the others of that priority', async () => 
 test('handing back twice changes nothing, even when another worker has the job by then', async () => {
   await using queue = await openQueue();
   await using dying = startManualWorker(redis.address, queue.model);
-  await queue.add(job('a'));
+  await queue.add(jobNamed('a'));
   const held = await dying.take();
   await queue.handBack([held]);
   expect(await queue.handBack([held])).toEqual(new Map([['a', 'skipped']]));
@@ -78,7 +74,7 @@ test('handing back twice changes nothing, even when another worker has the job b
 test('a crash that was counted before the supervisor was interrupted is not counted again', async () => {
   await using queue = await openQueue();
   await using dying = startManualWorker(redis.address, queue.model);
-  await queue.add(job('a'));
+  await queue.add(jobNamed('a'));
   const held = await dying.take();
   await held.job.updateData({ ...held.job.data, crashCount: 1, lastCrashToken: held.token });
   expect(await queue.handBack([held])).toEqual(new Map([['a', 'waiting']]));
@@ -88,7 +84,7 @@ test('a crash that was counted before the supervisor was interrupted is not coun
 test('a job that was there in two crashes fails, and a retry gives it one more chance', async () => {
   await using queue = await openQueue();
   await using dying = startManualWorker(redis.address, queue.model);
-  await queue.add(job('poison'));
+  await queue.add(jobNamed('poison'));
   await queue.handBack([await dying.take()]);
   const failed = expect(queue.waitFor('poison')).rejects.toMatchObject({ code: 'WORKER_CRASHED' });
   expect(await queue.handBack([await dying.take()])).toEqual(new Map([['poison', 'failed']]));
@@ -106,7 +102,7 @@ test('a job that was there in two crashes fails, and a retry gives it one more c
 test('jobs that have finished, or are gone, are left alone', async () => {
   await using queue = await openQueue();
   await using worker = startManualWorker(redis.address, queue.model);
-  await queue.add(job('done'));
+  await queue.add(jobNamed('done'));
   const done = await worker.take();
   await done.job.moveToCompleted(outcomeOf('result-of-done'), done.token, false);
   const results = await queue.handBack([done, { jobId: 'gone', token: 'any' }]);
@@ -122,7 +118,7 @@ test('jobs that have finished, or are gone, are left alone', async () => {
 test('one job that cannot be handed back does not keep the others', async () => {
   await using queue = await openQueue();
   await using dying = startManualWorker(redis.address, queue.model);
-  await queue.addMany([job('a', { priority: 0 }), job('b', { priority: 0 })]);
+  await queue.addMany([jobNamed('a', { priority: 0 }), jobNamed('b', { priority: 0 })]);
   const held = [await dying.take(), await dying.take()];
   const connection = await redis.connection();
   await connection.hset(`wavepool:${queue.name}:b`, 'data', '{"not":"a job"}');

@@ -47,6 +47,18 @@ test('readers see every worker as it was at its last heartbeat, until it leaves'
   expect(await connection.exists(WORKERS_KEY, workerKey(second.id))).toBe(0);
 });
 
+test('a change that is announced while a heartbeat is under way is heard, too', async () => {
+  const connection = await redis.connection();
+  let presence = presenceOf({ heldJobs: 0 });
+  await using publisher = publisherOf(() => presence);
+  await publisher.start();
+  for (const heldJobs of [1, 2, 3]) {
+    presence = { ...presence, heldJobs };
+    publisher.announce();
+  }
+  await expect.poll(() => readPresence(connection)).toEqual([presence]);
+});
+
 test('a worker whose word has run out is gone, and the next heartbeat of another forgets its id', async () => {
   const connection = await redis.connection();
   const dead = presenceOf();

@@ -2,6 +2,7 @@
 import { afterEach, expect, test } from 'vitest';
 import { batching, expectNothingQueued, segment } from './batcher-fixture.ts';
 import { turn } from './manual-clock.ts';
+import { randomness } from './randomness.ts';
 import { expectNothingHeld, manager, type Seen } from './slots-fixture.ts';
 
 afterEach(() => {
@@ -9,20 +10,8 @@ afterEach(() => {
   expectNothingHeld();
 });
 
-/** A small generator of numbers in [0, 1) that repeats for a seed (mulberry32). */
-function randomness(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
-
 async function disorder(seed: number, slotCount: number): Promise<void> {
-  const random = randomness(seed);
-  const pick = (count: number) => Math.floor(random() * count);
+  const { pick } = randomness(seed);
   const { batcher, clock, slots, submit, pool } = batching(slotCount, { maxItems: 3 });
   const ended = new Set<unknown>();
   const segments: Seen<unknown>[] = [];

@@ -50,6 +50,7 @@ export function presenceOf(changes: Partial<WorkerPresence> = {}): WorkerPresenc
     models: [{ id: 'moonshine-tiny', slots: 2, batch: 8 }],
     runtime: { build: 'test-build', models: [modelStatusOf('moonshine-tiny')] },
     heldJobs: 4,
+    unvalidatedSlots: 0,
     residentBytes: 104_857_600,
     updatedAt: 2_000,
     ...changes,

@@ -63,4 +63,10 @@ describe('HeldJobs', () => {
     expect(other.aborted).toBe(false);
     expect(held.abort('q', 'unknown', new Error('enough'))).toBe(false);
   });
+
+  test('ends jobs that come after all were ended, too', () => {
+    const { held } = heldJobs();
+    held.abortAll(new Error('the end'));
+    expect(held.hold('q', 'late', 't', CLOCKS).reason).toMatchObject({ message: 'the end' });
+  });
 });

@@ -24,7 +24,7 @@ const CONFIGURATION = {
 const UPLOAD = 'a'.repeat(64);
 
 /** Processes jobs of one input on the scripted engine, in a folder that goes with the returned object. */
-async function workplace(script: Omit<EngineScript, 'audio'> = {}) {
+async function workplace(script: Partial<EngineScript> = {}) {
   const folder = await temporaryFolder();
   const runtime = new Runtime(scriptedEngine({ audio: '.sss..', ...script }), systemClock);
   const detector = runtime.register('vad', { ...CONFIGURATION, path: 'vad' });
@@ -64,6 +64,57 @@ test('a job ends with a pointer to the transcript that it committed', async () =
   expect(outcome).toMatchObject({ durationSeconds: 6, segments: 1, noSpeech: false });
   const transcript = await place.results.read(outcome.resultKey);
   expect(transcript.input).toMatchObject({ name: 'recording.wav', path: place.recording });
+});
+
+test('a vad job commits where somebody speaks, and asks no recognizer', async () => {
+  const onRecognize = vi.fn();
+  await using place = await workplace({ onRecognize });
+  const input = { kind: 'path', path: place.recording } as const;
+  const onSegment = vi.fn();
+  const data = parseJobData({ input, model: 'vad', task: 'vad', submittedAt: Date.now() });
+  const outcome = await place.process(input, { data, onSegment });
+  expect(outcome).toMatchObject({
+    durationSeconds: 6,
+    speechSeconds: 3.4,
+    segments: 1,
+    characters: 0,
+    noSpeech: false,
+    timings: { asrMs: 0 },
+  });
+  const segment = { start: 0.8, end: 4.2 };
+  expect(await place.results.read(outcome.resultKey)).toMatchObject({
+    task: 'vad',
+    model: 'vad',
+    input: { name: 'recording.wav' },
+    segments: [{ ...segment, confidence: 0.9 }],
+  });
+  expect(onSegment.mock.calls).toEqual([[{ index: 0, ...segment, text: '' }]]);
+  expect(onRecognize).not.toHaveBeenCalled();
+});
+
+test('a recording without speech is a result of its own', async () => {
+  await using place = await workplace({ audio: '.....' });
+  const input = { kind: 'path', path: place.recording } as const;
+  const data = parseJobData({ input, model: 'vad', task: 'vad', submittedAt: Date.now() });
+  const outcome = await place.process(input, { data });
+  expect(outcome).toMatchObject({ noSpeech: true, segments: 0, speechSeconds: 0 });
+  expect(await place.results.read(outcome.resultKey)).toMatchObject({
+    segments: [],
+    noSpeech: true,
+  });
+});
+
+test('a task that the model does not do fails the job', async () => {
+  await using place = await workplace();
+  const input = { kind: 'path', path: place.recording } as const;
+  for (const [task, model] of [
+    ['transcribe', 'vad'],
+    ['vad', 'asr'],
+  ]) {
+    const data = parseJobData({ input, model, task, submittedAt: Date.now() });
+    const failing = place.process(input, { data });
+    await expect(failing).rejects.toMatchObject({ code: 'TASK_UNSUPPORTED', retryable: false });
+  }
 });
 
 test('a job that has a result already is not run again', async () => {

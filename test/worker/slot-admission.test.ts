@@ -28,7 +28,7 @@ beforeEach(async () => {
 afterEach(() => rm(folder, { recursive: true }));
 
 function model(change: Partial<WorkerModel> = {}): WorkerModel {
-  const rest = { unvalidatedSlots: false, batch: 1, threads: 1 };
+  const rest = { batch: 1, threads: 1, busyTimeoutMs: 0 };
   return { id: 'double', path: weights, slots: 2, ...rest, ...change };
 }
 
@@ -54,8 +54,8 @@ async function validated(most: number): Promise<void> {
   await evidence.writeFramework(frameworkOf('double'));
 }
 
-function slots(models: WorkerModel[], availableMib = 10_000): EvidenceSlots {
-  return new EvidenceSlots(models, {
+function slots(unvalidated = 0, availableMib = 10_000): EvidenceSlots {
+  return new EvidenceSlots(unvalidated, {
     engine,
     evidence,
     availableBytes: () => availableMib * MIB,
@@ -63,12 +63,12 @@ function slots(models: WorkerModel[], availableMib = 10_000): EvidenceSlots {
 }
 
 test('one slot is admitted without a look at anything', async () => {
-  expect(await slots([]).admit(model({ slots: 1 }))).toBe(1);
+  expect(await slots().admit(model({ slots: 1 }))).toBe(1);
   expect(engine.trace).toEqual([]);
 });
 
 test('more than one without evidence is refused with the reason and the command', async () => {
-  await expect(slots([]).admit(model())).rejects.toMatchObject({
+  await expect(slots().admit(model())).rejects.toMatchObject({
     code: 'CAPACITY_UNVALIDATED',
     detail:
       'double is validated for 1, 2 were requested (nothing has been validated in mode offline); ' +
@@ -79,30 +79,31 @@ test('more than one without evidence is refused with the reason and the command'
 
 test('what evidence admits is admitted, and no more', async () => {
   await validated(2);
-  expect(await slots([]).admit(model())).toBe(2);
-  await expect(slots([]).admit(model({ slots: 3 }))).rejects.toMatchObject({
+  expect(await slots().admit(model())).toBe(2);
+  await expect(slots().admit(model({ slots: 3 }))).rejects.toMatchObject({
     code: 'CAPACITY_UNVALIDATED',
   });
   await writeFile(weights, 'weightS');
-  await expect(slots([]).admit(model())).rejects.toMatchObject({
+  await expect(slots().admit(model())).rejects.toMatchObject({
     detail: expect.stringContaining('the weights have changed'),
   });
 });
 
 test('the operator may take a count without evidence, within what the family supports', async () => {
   engine.capacities.set(weights, 3);
-  const taken = [model({ slots: 3, unvalidatedSlots: true })];
-  expect(await slots(taken).admit(model({ slots: 3, unvalidatedSlots: true }))).toBe(3);
-  expect(slots(taken).unvalidated).toBe(true);
-  await expect(slots([]).admit(model({ slots: 4, unvalidatedSlots: true }))).rejects.toMatchObject({
+  expect(await slots(3).admit(model({ slots: 3 }))).toBe(3);
+  await expect(slots(3).admit(model({ slots: 4 }))).rejects.toMatchObject({
     code: 'SLOTS_UNSUPPORTED',
+  });
+  await expect(slots(2).admit(model({ slots: 3 }))).rejects.toMatchObject({
+    code: 'CAPACITY_UNVALIDATED',
   });
 });
 
 test('what cannot fit is refused with figures, from what sessions were measured to cost', async () => {
   await validated(4);
-  expect(await slots([], 500).admit(model({ slots: 4 }))).toBe(4);
-  await expect(slots([], 400).admit(model({ slots: 4 }))).rejects.toMatchObject({
+  expect(await slots(0, 500).admit(model({ slots: 4 }))).toBe(4);
+  await expect(slots(0, 400).admit(model({ slots: 4 }))).rejects.toMatchObject({
     code: 'INSUFFICIENT_MEMORY',
     detail:
       '4 slots of double need 464 MiB (100 each), 400 MiB are available, which is enough for 3',
@@ -112,7 +113,7 @@ test('what cannot fit is refused with figures, from what sessions were measured 
 
 test('a model that starts with one slot may later be given what evidence admits', async () => {
   await validated(2);
-  const policy = slots([]);
+  const policy = slots();
   const small = model({ slots: 1 });
   const loaded = await engine.loadModel(weights);
   await policy.learn(small, loaded.info);

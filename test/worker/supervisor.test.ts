@@ -14,7 +14,6 @@ const SETTINGS = WorkerSettings.parse({
       id: 'moonshine-tiny',
       path: '/nowhere',
       slots: 1,
-      unvalidatedSlots: false,
       batch: 8,
       threads: 1,
     },

@@ -22,11 +22,17 @@ const CONFIGURATION = {
 
 const MINIMUM_SECONDS = 60;
 
-async function transcribe(script: EngineScript, signal = new AbortController().signal) {
+/** @param lazy gets the runtime, whose models are then left to be loaded by the job. */
+async function transcribe(
+  script: EngineScript,
+  signal = new AbortController().signal,
+  lazy?: { runtime?: Runtime },
+) {
   await using runtime = new Runtime(scriptedEngine(script), systemClock);
   const detector = runtime.register('vad', { ...CONFIGURATION, path: 'vad' });
   const recognizer = runtime.register('asr', { ...CONFIGURATION, path: 'asr' });
-  await Promise.all([detector.load(), recognizer.load()]);
+  if (lazy) lazy.runtime = runtime;
+  else await runtime.loadEagerly();
   const reader = await openInput(runtime.engine, { path: 'any' }, 'ffmpeg');
   const progress: TranscriptionProgress[] = [];
   const told: string[] = [];
@@ -151,5 +157,23 @@ describe('TranscriptionRun', () => {
     const processed = progress.map(({ processedSeconds }) => processedSeconds);
     expect(processed).toEqual(processed.toSorted((a, b) => a - b));
     expect(progress.at(-1)).toMatchObject({ totalSeconds: 180, segmentsDone: 30 });
+  });
+
+  test('models that are not loaded are loaded by the job, and again when they go in the middle of it', async () => {
+    const lazy: { runtime?: Runtime } = {};
+    let unloading: Promise<unknown> | undefined;
+    const { texts } = await transcribe(
+      {
+        audio: '.ss...'.repeat(100),
+        onRecognize: () => {
+          unloading ??= lazy.runtime?.unloadMany('all');
+        },
+      },
+      undefined,
+      lazy,
+    );
+    expect(await unloading).toMatchObject({ notFound: [] });
+    expect(texts).toHaveLength(100);
+    expect(lazy.runtime?.snapshot().models.map(({ generation }) => generation)).toEqual([2, 2]);
   });
 });

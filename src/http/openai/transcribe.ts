@@ -2,6 +2,7 @@
 import { JobRequest } from '../../core/api.ts';
 import { toWavepoolError, WavepoolError } from '../../core/errors.ts';
 import { type JobId, ModelId, type UploadId } from '../../core/job.ts';
+import { asTranscript } from '../../core/job-result.ts';
 import type { Logger } from '../../core/logger.ts';
 import { TranscriptionForm } from '../../core/openai.ts';
 import { parseRequestPart } from '../../core/problem.ts';
@@ -37,7 +38,7 @@ export function jobRequestOf(
   upload: { readonly id: UploadId; readonly name: string },
   { settings }: Services,
 ): JobRequest {
-  const { model = settings.defaultModel, language, stream } = form;
+  const { model = settings.defaultModel, language, stream, busy_timeout_ms: busyTimeoutMs } = form;
   const known = ModelId.safeParse(settings.modelAliases[model] ?? model);
   if (!known.success) throw new WavepoolError('MODEL_UNKNOWN', model);
   return JobRequest.parse({
@@ -46,6 +47,8 @@ export function jobRequestOf(
     options: language === undefined ? {} : { language },
     priority: PRIORITY,
     partials: stream,
+    // Whoever says how long to wait for a slot wants to hear of it then, and not after more attempts.
+    ...(busyTimeoutMs === undefined ? {} : { busyTimeoutMs, attempts: 1 }),
   });
 }
 
@@ -60,7 +63,7 @@ export async function awaitTranscript(
 ): Promise<Transcript> {
   try {
     const { resultKey } = await queue.waitFor(id, signal);
-    return await services.results.read(resultKey);
+    return asTranscript(await services.results.read(resultKey));
   } catch (error) {
     if (!signal.aborted) throw toWavepoolError(error);
     await stop(queue, id);

@@ -14,6 +14,7 @@ import {
   BatchRetryResource,
   BatchSubmission,
 } from '../../core/batch-api.ts';
+import { assertFormats, defaultFormat } from '../../core/result-formats.ts';
 import {
   batchItemResource,
   batchLinks,
@@ -53,6 +54,7 @@ const createBatch = route({
   },
   errors: [
     'MODEL_UNKNOWN',
+    'TASK_UNSUPPORTED',
     'QUEUE_FULL',
     'IDEMPOTENCY_CONFLICT',
     'INPUT_NOT_FOUND',
@@ -136,7 +138,7 @@ const getBatchResults = route({
   tag: 'batches',
   summary: 'The results of all items that have ended, as one stream',
   description:
-    'As JSON lines, with failures in their places; or as a ZIP archive of the transcripts of completed items, named after their inputs and, for a directory, in its folders.',
+    'As JSON lines, with failures in their places; or as a ZIP archive of the results of completed items, named after their inputs and, for a directory, in its folders.',
   scope: 'read',
   params: BatchParams,
   query: BatchResultQuery,
@@ -150,7 +152,9 @@ const getBatchResults = route({
   errors: ['BATCH_NOT_FOUND'],
   handle: async ({ params, query, services, signal, res }): Promise<typeof STREAMED> => {
     const batch = await services.batches.get(params.id);
-    const stream = { batch, format: query.as, services, signal };
+    const { as = defaultFormat(batch.task) } = query;
+    assertFormats(batch.task, [as]);
+    const stream = { batch, format: as, services, signal };
     await (query.format === 'zip' ? sendResultArchive(stream, res) : sendResultLines(stream, res));
     return STREAMED;
   },

@@ -12,8 +12,8 @@ import {
 } from '../../core/api.ts';
 import { WavepoolError } from '../../core/errors.ts';
 import { decodeCursor, encodeCursor } from '../../core/job-cursor.ts';
-import { Transcript } from '../../core/transcript.ts';
-import { renderTranscript, type TranscriptFormat } from '../../core/transcript-formats.ts';
+import { JobResult } from '../../core/job-result.ts';
+import { assertFormats, RESULT_MEDIA_TYPES, renderResult } from '../../core/result-formats.ts';
 import { readJobPage } from '../../queue/job-page.ts';
 import { forgetJob } from '../forget-job.ts';
 import { readJobForm } from '../job-form.ts';
@@ -21,13 +21,6 @@ import { jobLinks, jobResource } from '../job-resource.ts';
 import { logJob } from '../request-context.ts';
 import { route } from '../route.ts';
 import { submitJob } from '../submit-job.ts';
-
-const RESULT_TYPES: Record<TranscriptFormat, string> = {
-  txt: 'text/plain',
-  json: 'application/json',
-  srt: 'application/x-subrip',
-  vtt: 'text/vtt',
-};
 
 const createJob = route({
   method: 'post',
@@ -50,6 +43,7 @@ const createJob = route({
   },
   errors: [
     'MODEL_UNKNOWN',
+    'TASK_UNSUPPORTED',
     'QUEUE_FULL',
     'IDEMPOTENCY_CONFLICT',
     'INPUT_NOT_FOUND',
@@ -114,14 +108,15 @@ const getResult = route({
   path: '/v1/jobs/:id/result',
   name: 'getResult',
   tag: 'jobs',
-  summary: 'The transcript of a completed job',
+  summary: 'The result of a completed job',
   scope: 'read',
   params: JobParams,
   query: ResultQuery,
   responses: {
     200: {
-      description: 'As JSON, or as text/plain, application/x-subrip or text/vtt by `format`.',
-      schema: Transcript,
+      description:
+        'As JSON, or in another format of its task: text/plain, application/x-subrip or text/vtt by `format`.',
+      schema: JobResult,
     },
   },
   errors: ['JOB_NOT_FOUND', 'JOB_NOT_FINISHED', 'RESULT_NOT_FOUND'],
@@ -131,9 +126,10 @@ const getResult = route({
     if (view.outcome === undefined) {
       throw new WavepoolError('JOB_NOT_FINISHED', `it is ${view.state}`);
     }
-    const transcript = await services.results.read(view.outcome.resultKey);
     const { format } = query;
-    return { status: 200, text: renderTranscript(transcript, format), type: RESULT_TYPES[format] };
+    assertFormats(view.data.task, [format]);
+    const result = await services.results.read(view.outcome.resultKey);
+    return { status: 200, text: renderResult(result, format), type: RESULT_MEDIA_TYPES[format] };
   },
 });
 

@@ -32,7 +32,7 @@ const createTranscription = route({
   tag: 'openai',
   summary: "Transcribe a file, as OpenAI's clients ask for it",
   description:
-    'A form: `file`, `model`, `language`, `response_format` (json, text, srt, verbose_json, vtt), `stream`, `timestamp_granularities[]` (segment), `temperature` (0), `chunking_strategy` (auto); what the models do not have is refused. The answer is the transcript; `stream=true` sends `transcript.text.delta` and `transcript.text.done`. The job goes before others, is cancelled when the client goes, and its audio is removed afterwards.',
+    'A form: `file`, `model`, `language`, `response_format` (json, text, srt, verbose_json, vtt), `stream`, `timestamp_granularities[]` (segment), `temperature` (0), `chunking_strategy` (auto), `busy_timeout_ms` (for a slot; then 503 instead of a longer wait); what the models do not have is refused. The answer is the transcript; `stream=true` sends `transcript.text.delta` and `transcript.text.done`. The job goes before others, is cancelled when the client goes, and its audio is removed afterwards.',
   scope: 'submit',
   isOpenAi: true,
   consumes: ['multipart/form-data'],
@@ -46,7 +46,10 @@ const createTranscription = route({
   },
   errors: [
     'MODEL_UNKNOWN',
+    'TASK_UNSUPPORTED',
     'QUEUE_FULL',
+    'BUSY_TIMEOUT',
+    'BUSY_OVERDUE',
     'INPUT_TOO_LARGE',
     'INPUT_EMPTY',
     'INPUT_UNDECODABLE',

@@ -16,6 +16,7 @@ export const WAYS_OUT = {
   MODEL_DOWNLOAD_FAILED: 'Check the network of the worker machine, then retry.',
   MODEL_FILE_INVALID: 'Remove the model and pull it again on the worker machine, then retry.',
   MODEL_LOAD_FAILED: 'Run “wavepool doctor” on the worker machine, then retry.',
+  MODEL_LOAD_TIMEOUT: 'The weights take longer to load than is allowed. Retry once they are there.',
   INSUFFICIENT_MEMORY: 'Give the worker fewer slots, a smaller batch or more memory, then retry.',
   BUSY_TIMEOUT: 'Every slot was busy for too long. Add workers, or retry when it is calmer.',
   BUSY_OVERDUE:
@@ -25,6 +26,7 @@ export const WAYS_OUT = {
   CANCELLED: 'Somebody cancelled it. Retry to run it after all.',
   STORAGE_FULL: 'Free space where results are stored, then retry.',
   WORKER_CRASHED: 'This input crashes the worker. Please report it; retrying rarely helps.',
+  WORKER_GONE: 'The worker ended before it had answered. Look at the overview, then ask again.',
   CPU_UNSUPPORTED: 'Build Wavepool on the worker machine, then retry.',
   REDIS_UNAVAILABLE: 'Redis was away. Retry when it is back.',
   SHUTTING_DOWN: 'The worker was stopping. Retry.',

@@ -2,7 +2,7 @@
 import { call } from './api.js';
 import { badge, byId, el, facts, NONE, update } from './dom.js';
 import { failureNotice } from './failure.js';
-import { count, duration, moment, speed, toneOf } from './format.js';
+import { clock, count, duration, moment, speed, toneOf } from './format.js';
 import { hasEnded, watchJob } from './live.js';
 import { Player } from './player.js';
 import { showLost, showPulse } from './pulse.js';
@@ -113,7 +113,8 @@ async function showTranscript(job) {
     const { segments } = await call(`${job.links.result}?format=json`);
     hint.hidden = segments.length > 0;
     hint.textContent = 'No speech was found in the recording.';
-    player.show(segments);
+    // Where only speech was looked for, its end is what there is to say of it.
+    player.show(segments.map((each) => ({ text: `speech until ${clock(each.end)}`, ...each })));
     update(byId('downloads'), downloads(job));
   } catch (error) {
     hint.textContent = error.message;

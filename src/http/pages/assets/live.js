@@ -60,6 +60,9 @@ function repeat(load, { show, fail, interval }) {
   };
 }
 
+/** What workers tell of their models at once, and of slots with each heartbeat. */
+const MODEL_EVENTS = ['model.changed', 'slot.changed'];
+
 /** Workers, models with their queues, and the latest failures. */
 export function watchFleet(show, fail) {
   let failures = [];
@@ -75,7 +78,16 @@ export function watchFleet(show, fail) {
     failedCount = total;
     return { workers, models, failures };
   };
-  return repeat(load, { show, fail, interval: () => FLEET_INTERVAL_MS });
+  const loop = repeat(load, { show, fail, interval: () => FLEET_INTERVAL_MS });
+  const stream = new EventSource(`/v1/events?types=${MODEL_EVENTS.join(',')}`);
+  for (const name of MODEL_EVENTS) stream.addEventListener(name, loop.poke);
+  return {
+    ...loop,
+    stop: () => {
+      stream.close();
+      loop.stop();
+    },
+  };
 }
 
 async function latestFailures(models, signal) {

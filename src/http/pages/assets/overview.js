@@ -165,6 +165,24 @@ function modelCard(model, workers) {
   );
 }
 
+/** A model as one worker has it. */
+function servedModel({ id, batch }, entries) {
+  const entry = entries.find((one) => one.id === id);
+  const managers = entry?.waitingManagers ?? 0;
+  const facts = [
+    `batch ${count(batch)}`,
+    entry && `generation ${count(entry.generation)}`,
+    managers > 0 && `${count(managers)} managers wait`,
+  ];
+  return el(
+    'div',
+    {},
+    `${id} `,
+    entry && badge(entry.state, STATE_TONES[entry.state]),
+    el('span', { class: 'muted small' }, ` ${facts.filter(Boolean).join(' · ')}`),
+  );
+}
+
 function workerTable(workers) {
   const columns = [
     { label: 'Worker' },
@@ -186,7 +204,7 @@ function workerTable(workers) {
         worker.host,
         el('span', { class: 'muted' }, ` · ${worker.pid}`),
       ),
-      worker.models.map(({ id, batch }) => `${id} (batch ${batch})`).join(', '),
+      worker.models.map((served) => servedModel(served, entries)),
       `${count(active)} / ${count(sum(worker.models, ({ slots }) => slots))}`,
       count(worker.heldJobs),
       bytes(worker.residentBytes),

@@ -1,26 +1,34 @@
-/** Ways to take a transcript along. */
+/** Ways to take a result along. */
 import { el } from './dom.js';
 
-const FORMATS = [
-  ['txt', 'Text'],
-  ['srt', 'SubRip'],
-  ['vtt', 'WebVTT'],
-  ['json', 'JSON'],
-];
+/** By task: format, label, what the file's name ends with. */
+const FORMATS = {
+  transcribe: [
+    ['txt', 'Text', 'txt'],
+    ['srt', 'SubRip', 'srt'],
+    ['vtt', 'WebVTT', 'vtt'],
+    ['json', 'JSON', 'json'],
+  ],
+  vad: [
+    ['json', 'JSON', 'json'],
+    ['rttm', 'RTTM', 'rttm'],
+    ['audacity', 'Audacity', 'labels.txt'],
+  ],
+};
 
-export function downloads({ links, input }) {
+export function downloads({ task, links, input }) {
   const stem = input.name.replace(/\.[^.]*$/, '') || 'transcript';
   return el(
     'div',
     { class: 'row' },
     el('span', { class: 'label' }, 'Download'),
-    FORMATS.map(([format, label]) =>
+    FORMATS[task].map(([format, label, extension]) =>
       el(
         'a',
         {
           class: 'button',
           href: `${links.result}?format=${format}`,
-          download: `${stem}.${format}`,
+          download: `${stem}.${extension}`,
         },
         label,
       ),

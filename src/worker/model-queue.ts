@@ -1,0 +1,169 @@
+/** The queue of one model as a worker serves it: takes jobs, hears cancel requests, keeps locks. BullMQ does the rest. */
+import { type Job, WaitingError, Worker } from 'bullmq';
+import { toWavepoolError } from '../core/errors.ts';
+import { type JobData, type JobOutcome, type JobProgress, parseJobData } from '../core/job.ts';
+import type { Logger } from '../core/logger.ts';
+import { CancellationListener, type CancellationWatch } from '../queue/cancellation.ts';
+import { openConnection, type RedisAddress } from '../queue/connection.ts';
+import { toQueueError } from '../queue/failures.ts';
+import { QUEUE_PREFIX, queueNameOf } from '../queue/queue-names.ts';
+import { SegmentWriter } from '../queue/segment-stream.ts';
+import { type HeldJobs, LockLostError } from './held-jobs.ts';
+import type { JobProcessor } from './job-processor.ts';
+
+/** Long enough for a busy event loop, short enough that a lost machine's jobs are soon somebody else's. */
+const LOCK_DURATION_MS = 60_000;
+const STALLED_INTERVAL_MS = 30_000;
+/** Only the backstop for a lost machine: crashes are counted and limited by the hand-back. */
+const MAX_STALLED_COUNT = 5;
+
+type TranscribeJob = Job<JobData, JobOutcome>;
+
+export interface ModelQueueOptions {
+  readonly address: RedisAddress;
+  readonly model: string;
+  readonly processor: JobProcessor;
+  readonly held: HeldJobs;
+  /** Jobs that run at once. */
+  readonly concurrency: number;
+  readonly logger: Logger;
+}
+
+export class ModelQueue {
+  readonly #options: ModelQueueOptions;
+  readonly #name: string;
+  readonly #connection: ReturnType<typeof openConnection>;
+  readonly #cancellations: CancellationListener;
+  readonly #worker: Worker<JobData, JobOutcome>;
+  #closed: Promise<void> | undefined;
+
+  private constructor(options: ModelQueueOptions, cancellations: CancellationListener) {
+    this.#options = options;
+    this.#cancellations = cancellations;
+    const { address, model, concurrency } = options;
+    this.#name = queueNameOf(model);
+    this.#connection = openConnection(address, { role: 'patient', name: `worker:${model}` });
+    // BullMQ gives a signal only to three declared parameters; ours comes from `HeldJobs`, so two are enough.
+    this.#worker = new Worker(
+      this.#name,
+      (job: TranscribeJob, token = '') => this.#run(job, token),
+      {
+        connection: this.#connection,
+        prefix: QUEUE_PREFIX,
+        autorun: false,
+        concurrency,
+        lockDuration: LOCK_DURATION_MS,
+        stalledInterval: STALLED_INTERVAL_MS,
+        maxStalledCount: MAX_STALLED_COUNT,
+      },
+    );
+    this.#listen();
+  }
+
+  /** Ready, but takes no jobs yet. @throws {WavepoolError} REDIS_UNAVAILABLE */
+  static async open(options: ModelQueueOptions): Promise<ModelQueue> {
+    const { address, model, logger } = options;
+    const onError = (err: unknown) => logger.warn({ err, model }, 'cancel request not read');
+    const cancellations = await CancellationListener.open({ address, model, onError });
+    const queue = new ModelQueue(options, cancellations);
+    await queue.#worker.waitUntilReady();
+    return queue;
+  }
+
+  /** Takes jobs from now on. */
+  start(): void {
+    this.#worker.run().catch((err: unknown) => {
+      this.#options.logger.error({ err }, 'the queue reader stopped');
+    });
+  }
+
+  /** Fewer than are running lets those end. */
+  set concurrency(jobs: number) {
+    this.#worker.concurrency = jobs;
+  }
+
+  /** Takes no more jobs and waits for the running ones, however they end. Idempotent. */
+  close(): Promise<void> {
+    this.#closed ??= (async () => {
+      await this.#worker.close();
+      this.#cancellations.close();
+      this.#connection.disconnect();
+    })();
+    return this.#closed;
+  }
+
+  #listen(): void {
+    const { held, logger, model } = this.#options;
+    this.#worker.on('completed', (job) => held.release(this.#name, String(job.id)));
+    this.#worker.on('failed', (job) => {
+      if (job) held.release(this.#name, String(job.id));
+    });
+    this.#worker.on('lockRenewalFailed', (jobIds) => {
+      for (const jobId of jobIds) held.abort(this.#name, jobId, new LockLostError(jobId));
+    });
+    this.#worker.on('error', (err) => logger.warn({ err, model }, 'queue error'));
+  }
+
+  /** One delivery of a job. What it throws is what BullMQ understands. */
+  async #run(job: TranscribeJob, token: string): Promise<JobOutcome> {
+    const { held, processor } = this.#options;
+    const jobId = String(job.id);
+    const logger = this.#options.logger.child({ jobId, queue: this.#name });
+    let cancellation: CancellationWatch | undefined;
+    try {
+      const data = parseJobData(job.data);
+      const signal = held.hold(this.#name, jobId, token, data.clocks);
+      const { submittedAt } = data;
+      cancellation = await this.#cancellations.watch({ id: jobId, submittedAt });
+      const partials = new SegmentWriter(this.#connection, this.#name, jobId);
+      const outcome = await processor.process({
+        jobId,
+        data,
+        signal: AbortSignal.any([signal, cancellation.signal]),
+        priority: job.priority,
+        onProgress: (progress) => tell(job, progress, logger),
+        onSegment: data.partials ? (segment) => partials.append(segment) : undefined,
+        assertOwned: () => assertOwned(job, token),
+      });
+      await partials.flushed();
+      return outcome;
+    } catch (thrown) {
+      throw await this.#explain(thrown, job, token, logger);
+    } finally {
+      cancellation?.stop();
+      held.settle(this.#name, jobId);
+    }
+  }
+
+  /** Turns what ended a job into what its queue understands. */
+  async #explain(thrown: unknown, job: TranscribeJob, token: string, logger: Logger) {
+    const { held } = this.#options;
+    if (thrown instanceof LockLostError) {
+      logger.warn('the job belongs to another worker now; its result here was dropped');
+      held.release(this.#name, String(job.id));
+      return new WaitingError(thrown.message);
+    }
+    const error = toWavepoolError(thrown);
+    if (error.code === 'SHUTTING_DOWN') {
+      await job.moveToWait(token);
+      held.release(this.#name, String(job.id));
+      return new WaitingError(error.message);
+    }
+    if (error.code === 'INTERNAL') logger.error({ err: thrown }, 'job failed unexpectedly');
+    else logger.info({ code: error.code }, error.message);
+    return toQueueError(error);
+  }
+}
+
+/** Progress is for watchers: a job does not fail because it could not be told. */
+function tell(job: TranscribeJob, progress: JobProgress, logger: Logger): void {
+  job.updateProgress(progress).catch((err: unknown) => {
+    logger.debug({ err }, 'progress could not be told');
+  });
+}
+
+/** @throws {LockLostError} when the job's lock has run out, so that another worker may have it. */
+async function assertOwned(job: TranscribeJob, token: string): Promise<void> {
+  const extended = await job.extendLock(token, LOCK_DURATION_MS);
+  if (extended !== 1) throw new LockLostError(String(job.id));
+}
