@@ -13,6 +13,7 @@
 #include "framework/tensor_source.h"
 #include "tests/fake_stream.h"
 #include "tests/faults.h"
+#include "tests/planted_defects.h"
 
 namespace wavepool::fake {
 namespace {
@@ -164,6 +165,7 @@ class Session : public IVoiceTaskSession, public IParallelVoiceTaskSessionFactor
         const std::string own = result.text;
         if (fault_armed("leak")) result.text += previous_text_;
         previous_text_ = own;
+        defects_.apply(result);
         return result;
     }
 
@@ -222,6 +224,7 @@ class Session : public IVoiceTaskSession, public IParallelVoiceTaskSessionFactor
     std::string_view disguise_;  ///< the fault that made it another than its primary
     bool first_run_ = true;
     std::string previous_text_;
+    PlantedDefects defects_;
 };
 
 class OfflineSession : public Session, public IOfflineVoiceTaskSession {

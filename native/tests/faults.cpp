@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "framework/error.h"
+#include "tests/planted_defects.h"
 
 namespace wavepool::fake {
 namespace {
@@ -40,7 +41,7 @@ void poll_until(const Condition& condition) {
 }  // namespace
 
 void set_fault(std::string_view name, bool armed) {
-    if (std::ranges::find(kNames, name) == kNames.end()) {
+    if (std::ranges::find(kNames, name) == kNames.end() && !is_planted_defect(name)) {
         throw Error(ErrorCode::kInvalidRequest, "no fault is called " + std::string(name));
     }
     const std::scoped_lock lock(table().mutex);

@@ -11,6 +11,7 @@ import { openModels, pullModel } from './model-access.ts';
 import { placesOf } from './options.ts';
 import { formatBytes } from './quantities.ts';
 import { textTable } from './text-table.ts';
+import { addValidateCommand } from './validate-command.ts';
 
 const MODELS_DIR = [
   '--models-dir <dir>',
@@ -30,6 +31,7 @@ export function addModelsCommand(program: Command, context: CliContext): void {
   addList(models, context);
   addPull(models, context);
   addControlCommands(models, context);
+  addValidateCommand(models, context);
 }
 
 function addList(models: Command, context: CliContext): void {

@@ -8,6 +8,7 @@ import { addEnqueueCommand } from './enqueue-command.ts';
 import type { ExitCode } from './exit-codes.ts';
 import { EXIT, exitCodeOf } from './exit-codes.ts';
 import { reportFailure } from './failure-report.ts';
+import { addFrameworkCommand } from './framework-command.ts';
 import { addJobsCommand } from './jobs-command.ts';
 import { addKeysCommand } from './keys-command.ts';
 import { DETECTOR_MODEL, openModels } from './model-access.ts';
@@ -43,6 +44,7 @@ export function buildProgram(context: CliContext, services: ProgramServices): Co
   addJobsCommand(program, context);
   addStatusCommand(program, context);
   addModelsCommand(program, context);
+  addFrameworkCommand(program, context);
   addDoctorCommand(program, context, (config): DoctorProbes => {
     return {
       config,

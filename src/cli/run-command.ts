@@ -5,6 +5,7 @@ import { resolveRoots } from '../bulk/scan.ts';
 import { WavepoolError } from '../core/errors.ts';
 import type { RawAudioFormat } from '../core/job.ts';
 import type { ResultFormat } from '../core/result-formats.ts';
+import { chooseCapacity } from './auto-slots.ts';
 import type { CliContext } from './context.ts';
 import type { CapacityOptions, PlaceOptions } from './options.ts';
 import {
@@ -12,7 +13,6 @@ import {
   addInputFormatOption,
   addOutputOptions,
   addPlaceOptions,
-  capacityOf,
   placesOf,
   warnUnvalidated,
 } from './options.ts';
@@ -78,16 +78,18 @@ async function requestOf(
   const { out, json = false } = options;
   const formats = formatsOf(options);
   if (out === undefined) checkPrintable(formats, single, json);
+  const task = taskChoiceOf(options);
+  const config = placesOf(context.config, options);
   return {
     roots,
     out: out === undefined ? undefined : path.resolve(out),
     formats,
     single,
-    ...taskChoiceOf(options),
+    ...task,
     rawFormat: options.inputFormat,
     watch: undefined,
-    capacity: capacityOf(options),
-    config: placesOf(context.config, options),
+    capacity: await chooseCapacity({ ...options, model: task.model }, config, context),
+    config,
     json,
     quiet: options.quiet === true,
   };

@@ -12,6 +12,7 @@ import { startServer } from '../http/server.ts';
 import { DEFAULT_SETTINGS, type HttpSettings } from '../http/settings.ts';
 import { keepUploadsSwept } from '../http/upload-sweeper.ts';
 import { Housekeeping } from '../worker/housekeeping.ts';
+import { chooseCapacity } from './auto-slots.ts';
 import type { CliContext } from './context.ts';
 import { printLine } from './context.ts';
 import { Fleet, resultsFolder, uploadsFolder } from './fleet.ts';
@@ -23,7 +24,6 @@ import {
   addCapacityOptions,
   addPlaceOptions,
   addResidencyOptions,
-  capacityOf,
   collect,
   DEFAULT_MODEL,
   modelsOf,
@@ -188,7 +188,11 @@ async function startFleet(
   const detector = await pullModel(store, DETECTOR_MODEL, context, pull);
   return Fleet.start({
     config,
-    capacity: capacityOf(options),
+    capacity: await chooseCapacity(
+      { ...options, model: models[0]?.entry.id ?? DEFAULT_MODEL },
+      config,
+      context,
+    ),
     residency: residencyOf(options),
     models,
     detector,

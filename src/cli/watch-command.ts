@@ -5,13 +5,13 @@ import { Option } from 'commander';
 import { resolveRoots } from '../bulk/scan.ts';
 import { WavepoolError } from '../core/errors.ts';
 import type { RawAudioFormat } from '../core/job.ts';
+import { chooseCapacity } from './auto-slots.ts';
 import type { CliContext } from './context.ts';
 import type { CapacityOptions, PlaceOptions } from './options.ts';
 import {
   addCapacityOptions,
   addInputFormatOption,
   addPlaceOptions,
-  capacityOf,
   parseDuration,
   placesOf,
   warnUnvalidated,
@@ -72,16 +72,18 @@ async function requestOf(
   const roots = await resolveRoots([directory]);
   if (roots.files.length > 0)
     throw new WavepoolError('INVALID_REQUEST', `${directory} is not a directory`);
+  const task = taskChoiceOf(options);
+  const config = placesOf(context.config, options);
   return {
     roots,
     out: path.resolve(options.out),
     formats: formatsOf(options),
     single: false,
-    ...taskChoiceOf(options),
+    ...task,
     rawFormat: options.inputFormat,
     watch: { stableMs: options.stable },
-    capacity: capacityOf(options),
-    config: placesOf(context.config, options),
+    capacity: await chooseCapacity({ ...options, model: task.model }, config, context),
+    config,
     json: options.json === true,
     quiet: options.quiet === true,
   };

@@ -5,6 +5,7 @@ import { Option } from 'commander';
 import { createLogger } from '../core/logger.ts';
 import { describeAddress } from '../queue/connection.ts';
 import { Housekeeping } from '../worker/housekeeping.ts';
+import { chooseCapacity } from './auto-slots.ts';
 import type { CliContext } from './context.ts';
 import { printLine } from './context.ts';
 import { Fleet } from './fleet.ts';
@@ -16,7 +17,6 @@ import {
   addCapacityOptions,
   addPlaceOptions,
   addResidencyOptions,
-  capacityOf,
   collect,
   DEFAULT_MODEL,
   modelsOf,
@@ -100,7 +100,11 @@ async function start(
   const { logLevel } = config;
   return Fleet.start({
     config,
-    capacity: capacityOf(options),
+    capacity: await chooseCapacity(
+      { ...options, model: models[0]?.entry.id ?? DEFAULT_MODEL },
+      config,
+      context,
+    ),
     residency: residencyOf(options),
     models,
     detector,

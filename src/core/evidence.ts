@@ -37,6 +37,26 @@ export const EvidenceEntry = z.strictObject({
 });
 export type EvidenceEntry = z.infer<typeof EvidenceEntry>;
 
+/** What was run, so that it can be repeated exactly. */
+export const EvidenceManifest = z.strictObject({
+  threads: z.int().min(1),
+  /** Most items of one native batch; 1 in the modes without. Evidence covers smaller batches, too. */
+  batch: z.int().min(1),
+  seed: z.int(),
+  ggml: z.string(),
+  compiler: z.string(),
+  flags: z.string(),
+  items: z.array(
+    z.strictObject({
+      fixture: z.string(),
+      sha256: z.string(),
+      startSample: z.int().nonnegative(),
+      endSample: z.int().min(1),
+    }),
+  ),
+});
+export type EvidenceManifest = z.infer<typeof EvidenceManifest>;
+
 /** What evidence is about; it counts for nothing that differs in any of these. */
 export const EvidenceIdentity = z.strictObject({
   model: ModelId,
@@ -45,6 +65,7 @@ export const EvidenceIdentity = z.strictObject({
   /** Native sources, ggml version, flags, compiler and kernel path. */
   build: z.string().min(1),
   backend: z.string().min(1),
+  family: z.string().min(1),
   task: z.string().min(1),
   mode: EvidenceMode,
 });
@@ -58,12 +79,28 @@ export const EvidenceMachine = z.strictObject({
 });
 export type EvidenceMachine = z.infer<typeof EvidenceMachine>;
 
+/** Where a start is: `load` and `cold` overlap, for the first requests are submitted while the model loads. */
+export const StartPhase = z.enum([
+  'idle',
+  'cold',
+  'warm',
+  'serial',
+  'invalid',
+  'unload',
+  'reload',
+  'recovery',
+  'end',
+]);
+export type StartPhase = z.infer<typeof StartPhase>;
+
 /** Memory of the worker at one moment of a start. */
 export const MemorySample = z.strictObject({
-  /** Since the start of the worker process. */
+  /** Since the first sample of the start. */
   atMs: z.number().nonnegative(),
-  phase: z.enum(['idle', 'load', 'cold', 'warm', 'unload', 'reload', 'end']),
+  phase: StartPhase,
   residentBytes: z.int().nonnegative(),
+  /** After this warm wave, with nothing at work and JavaScript's garbage collected: what growth is judged by. */
+  wave: z.int().nonnegative().optional(),
 });
 export type MemorySample = z.infer<typeof MemorySample>;
 
@@ -76,6 +113,8 @@ export const EvidenceStart = z.strictObject({
   /** Most leases of a loaded model that were seen active at once. */
   activeLeases: z.int().nonnegative(),
   memory: z.array(MemorySample),
+  /** How it ended, for a start that did not come to its end. */
+  failure: z.string().optional(),
 });
 export type EvidenceStart = z.infer<typeof EvidenceStart>;
 
@@ -89,6 +128,8 @@ export type Throughput = z.infer<typeof Throughput>;
 
 export const CountEvidence = z.strictObject({
   slots: z.int().min(1).max(16),
+  /** Of this count alone: PASS when every entry passed or does not apply, for a reason. */
+  verdict: EvidenceStatus,
   starts: z.array(EvidenceStart),
   entries: z.array(EvidenceEntry),
   throughput: Throughput.nullable(),
@@ -100,15 +141,18 @@ export const ModelEvidence = z.strictObject({
   procedure: z.int().min(1),
   identity: EvidenceIdentity,
   machine: EvidenceMachine,
+  manifest: EvidenceManifest,
   /** The command that repeats it. */
   reproduce: z.string(),
   startedAt: z.iso.datetime(),
   endedAt: z.iso.datetime().nullable(),
-  /** Ascending, each count once. */
+  /** Ascending from 1, each count once. */
   counts: z.array(CountEvidence),
   /** Three verdicts, each by itself. */
   verdicts: z.strictObject({
+    /** The worst of the counts'. */
     model: EvidenceStatus,
+    /** As the shared record of the build stood when this one was written; admission reads that record itself. */
     framework: EvidenceStatus,
     performance: z.enum(['completed', 'pending', 'memory-blocked']),
   }),
@@ -128,3 +172,27 @@ export const FrameworkEvidence = z.strictObject({
   entries: z.array(EvidenceEntry),
 });
 export type FrameworkEvidence = z.infer<typeof FrameworkEvidence>;
+
+/** A record as it stands in a file; undefined for anything else, such as one of another version. */
+export function parseModelEvidence(raw: unknown): ModelEvidence | undefined {
+  return ModelEvidence.safeParse(raw).data;
+}
+
+/** As `parseModelEvidence`. */
+export function parseFrameworkEvidence(raw: unknown): FrameworkEvidence | undefined {
+  return FrameworkEvidence.safeParse(raw).data;
+}
+
+/** Worst first. */
+const SEVERITY: readonly EvidenceStatus[] = ['FAIL', 'BLOCKED', 'PENDING', 'UNSUPPORTED'];
+
+/** Of several entries or counts; none at all are PENDING, and one that does not apply needs a reason. */
+export function verdictOf(
+  parts: readonly { readonly status: EvidenceStatus; readonly reason?: string | undefined }[],
+): EvidenceStatus {
+  if (parts.length === 0) return 'PENDING';
+  const statuses = parts.map(({ status, reason }) =>
+    status === 'NOT_APPLICABLE' && !reason ? 'PENDING' : status,
+  );
+  return SEVERITY.find((status) => statuses.includes(status)) ?? 'PASS';
+}

@@ -8,6 +8,10 @@ export interface SlotAdmission {
   readonly requested: number | 'auto';
   /** Highest count up to which every count is validated for this very build, checkpoint and mode; 1 when none is. */
   readonly evidence: number;
+  /** Why evidence admits no more; for people. */
+  readonly reason?: string | undefined;
+  /** Of the command that would admit more, such as `--batch 8`. @defaultValue none */
+  readonly validateOptions?: string | undefined;
   /** The operator takes a count without evidence (`--unvalidated-slots`). */
   readonly unvalidated: boolean;
   /** What the family advertises for these options. */
@@ -37,10 +41,11 @@ export function admittedSlots(admission: SlotAdmission): number {
     );
   }
   if (requested > evidence && !unvalidated) {
+    const { reason, validateOptions } = admission;
     throw new WavepoolError(
       'CAPACITY_UNVALIDATED',
-      `${model} is validated for ${evidence}, ${requested} were requested; run: ` +
-        `wavepool models validate ${model} --slots ${requested}`,
+      `${model} is validated for ${evidence}, ${requested} were requested${reason ? ` (${reason})` : ''}; run: ` +
+        `wavepool models validate ${model} --slots ${requested}${validateOptions ? ` ${validateOptions}` : ''}`,
     );
   }
   if (requested > memory) {

@@ -109,11 +109,11 @@ export class AudioWorker {
     }
   }
 
-  #listen({ runtime, defaultsOf }: ServedModels): Promise<ControlListener> {
+  #listen({ runtime, defaultsOf, admits }: ServedModels): Promise<ControlListener> {
     const { settings, logger } = this.#options;
     const { unvalidatedSlots, redis: address } = settings;
     const serve = (entry: ModelEntry) => this.#serve(entry);
-    const runner = new ControlRunner({ runtime, defaultsOf, unvalidatedSlots, serve });
+    const runner = new ControlRunner({ runtime, defaultsOf, unvalidatedSlots, admits, serve });
     return ControlListener.open({
       address,
       workerId: this.id,

@@ -22,6 +22,8 @@ export interface ControlRunnerOptions {
   readonly defaultsOf: (model: string) => Promise<ModelConfiguration>;
   /** Slot counts up to this one need no evidence. */
   readonly unvalidatedSlots: number;
+  /** Slots that evidence admits for a model. @defaultValue one */
+  readonly admits?: ((model: string) => number) | undefined;
   /** Called when a model is ready whose queue this worker may not serve yet. */
   readonly serve: (entry: ModelEntry) => Promise<void>;
 }
@@ -110,7 +112,10 @@ export class ControlRunner {
   }
 
   #assertAdmitted(model: string, { slots }: ModelSettings): void {
-    if (slots !== undefined) assertSlotsAdmitted(model, slots, this.#options.unvalidatedSlots);
+    if (slots !== undefined) {
+      const { unvalidatedSlots, admits } = this.#options;
+      assertSlotsAdmitted(model, slots, unvalidatedSlots, admits?.(model));
+    }
   }
 }
 

@@ -58,13 +58,19 @@ export function mergeSettings(base: ModelConfiguration, wanted: ModelSettings): 
 /**
  * Without evidence one slot is all that is proven, unless the worker was started to take more.
  * @param unvalidated counts up to this one need no evidence
+ * @param evidence the largest count that evidence admits
  * @throws {WavepoolError} CAPACITY_UNVALIDATED, SLOTS_UNSUPPORTED
  */
-export function assertSlotsAdmitted(model: string, slots: number, unvalidated: number): void {
+export function assertSlotsAdmitted(
+  model: string,
+  slots: number,
+  unvalidated: number,
+  evidence = 1,
+): void {
   admittedSlots({
     model,
     requested: slots,
-    evidence: 1,
+    evidence,
     unvalidated: slots <= unvalidated,
     // What the family really supports is checked before anything that works is retired.
     advertised: MAX_SLOTS,

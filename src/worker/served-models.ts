@@ -8,11 +8,8 @@ import type { ModelConfiguration } from '../runtime/model-configuration.ts';
 import type { ModelEntry } from '../runtime/model-entry.ts';
 import { Runtime } from '../runtime/runtime.ts';
 import { DecodeAllowance } from './decode-allowance.ts';
-import {
-  assertSlotsAdmitted,
-  LONGEST_SEGMENT_SECONDS,
-  recognizerConfiguration,
-} from './model-settings.ts';
+import { LONGEST_SEGMENT_SECONDS, recognizerConfiguration } from './model-settings.ts';
+import { EvidenceSlots } from './slot-admission.ts';
 import { DECODE_STEP_SECONDS } from './speech-search.ts';
 
 /** Decoded audio that all jobs of a worker hold ahead of recognition: 10 minutes are 38 MB. */
@@ -29,11 +26,14 @@ export interface ServedModels {
    * @throws {WavepoolError} MODEL_UNKNOWN when its weights are not there
    */
   readonly defaultsOf: (model: string) => Promise<ModelConfiguration>;
+  /** Slots that evidence admits for a model. */
+  readonly admits: (model: string) => number;
 }
 
 /**
  * Registers the models and loads them, as many as may be in memory; none when that is left to their first jobs.
- * @throws {WavepoolError} CAPACITY_UNVALIDATED, SLOTS_UNSUPPORTED, or why a load failed; nothing stays loaded then.
+ * @throws {WavepoolError} CAPACITY_UNVALIDATED, SLOTS_UNSUPPORTED, INSUFFICIENT_MEMORY, or why a load failed; nothing
+ * stays loaded then.
  */
 export async function openServedModels(
   engine: Engine,
@@ -41,28 +41,43 @@ export async function openServedModels(
   onBackgroundError: (error: unknown) => void,
 ): Promise<ServedModels> {
   const { maxLoadedModels, idleUnloadMs, minFreeMemoryMb, unvalidatedSlots } = settings;
+  const slotPolicy = new EvidenceSlots(unvalidatedSlots, { engine });
   const runtime = new Runtime(engine, systemClock, {
     // The detector is in memory beside those that are counted.
     maxLoadedModels: maxLoadedModels === 0 ? 0 : maxLoadedModels + 1,
     idleUnloadMs,
     minFreeMemoryBytes: minFreeMemoryMb * 2 ** 20,
     busyTimeoutMs: 0,
-    slotPolicy: { unvalidated: unvalidatedSlots > 0, evidence: () => 1 },
+    slotPolicy,
     onBackgroundError,
   });
   try {
     const detector = runtime.register(settings.detector.id, detectorConfiguration(settings));
     for (const model of settings.models) {
-      assertSlotsAdmitted(model.id, model.slots, unvalidatedSlots);
+      await slotPolicy.admit(model);
       if (model.id === settings.detector.id) continue;
       runtime.register(model.id, servedConfiguration(model, settings));
     }
     if (!settings.lazy) await runtime.loadEagerly();
+    await learnLoaded(runtime, settings, slotPolicy);
     const defaultsOf = (model: string) => defaultConfiguration(model, settings);
-    return { runtime, detector, allowance: decodeAllowance(), defaultsOf };
+    const admits = (model: string) => slotPolicy.most(model);
+    return { runtime, detector, allowance: decodeAllowance(), defaultsOf, admits };
   } catch (error) {
     await runtime.close();
     throw error;
+  }
+}
+
+/** A model that is not in memory yet can be given more slots only after a restart. */
+async function learnLoaded(
+  runtime: Runtime,
+  { models }: WorkerSettings,
+  slotPolicy: EvidenceSlots,
+): Promise<void> {
+  for (const model of models) {
+    const entry = runtime.entry(model.id);
+    if (entry.resident) await slotPolicy.learn(model, entry.model.info);
   }
 }
 

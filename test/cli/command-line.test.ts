@@ -16,6 +16,8 @@ const COMMANDS: readonly (readonly string[])[] = [
   ['doctor'],
   ['models', 'list'],
   ['models', 'pull'],
+  ['models', 'validate'],
+  ['framework', 'validate'],
   ['models', 'load'],
   ['models', 'unload'],
   ['models', 'reconfigure'],

@@ -1,0 +1,8 @@
+import { createRequire } from 'node:module';
+import path from 'node:path';
+
+/** A folder that ships with this package, wherever its code runs from. */
+export function packageFolder(...names: readonly string[]): string {
+  const manifest = createRequire(import.meta.url).resolve('wavepool/package.json');
+  return path.join(path.dirname(manifest), ...names);
+}

@@ -1,0 +1,182 @@
+/** The evidence as one page to read: no scripts, nothing loaded from anywhere. */
+import type {
+  CountEvidence,
+  EvidenceEntry,
+  EvidenceStatus,
+  FrameworkEvidence,
+  ModelEvidence,
+} from '../../core/evidence.ts';
+import { memoryChart, throughputChart } from './report-charts.ts';
+import { html, type Markup, raw } from './report-markup.ts';
+import { REPORT_STYLE } from './report-style.ts';
+
+/** What the entries ask for, in a few words. */
+const MODEL_ENTRIES: Readonly<Record<string, string>> = {
+  M1: 'One slot agrees with itself',
+  M2: 'Every start equals one slot',
+  M3: 'Mixed and reversed waves',
+  M4: 'Recovery',
+  M5: 'Memory comes to rest',
+  M6: 'The mode itself',
+};
+
+const FRAMEWORK_ENTRIES: Readonly<Record<string, string>> = {
+  F1: 'Scheduling',
+  F2: 'Loads and configurations',
+  F3: 'Failures and lifetimes',
+  F4: 'Disconnects and shutdown',
+  F5: 'Several models',
+  F6: 'Regressions and sanitizers',
+};
+
+const HASH_SHOWN = 16;
+
+export interface ReportAdmission {
+  readonly count: number;
+  readonly reason: string;
+}
+
+export function renderReport(
+  evidence: ModelEvidence,
+  framework: FrameworkEvidence | undefined,
+  admission: ReportAdmission,
+): string {
+  const { identity, counts } = evidence;
+  const title = `${identity.model}, ${identity.mode} mode: validation`;
+  const page = html`<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>${title}</title>
+<style>${raw(REPORT_STYLE)}</style>
+</head>
+<body>
+<main>
+<header>
+<p class="kicker">Wavepool validation report</p>
+<h1>${identity.model} <span>${identity.mode} mode</span></h1>
+${summary(evidence, framework, admission)}
+</header>
+<section><h2>Entries by slot count</h2>${matrix(counts)}</section>
+<section><h2>Throughput by slot count</h2>
+<p class="quiet">Audio seconds per second in the warm waves of all starts. Not part of admission.</p>
+${throughputChart(counts)}</section>
+<section><h2>Memory</h2>
+<p class="quiet">Resident size of the worker in its three starts; dots are what growth is judged by: after a warm wave, with nothing at work.
+The band tells the phases of the first start; the recovery holds two models for a moment. <span class="key start1">Start 1</span> <span class="key start2">Start 2</span> <span class="key start3">Start 3</span></p>
+${counts.filter(({ starts }) => starts.length > 0).map(memorySection)}</section>
+<section><h2>What was seen</h2>${counts.map(countDetails)}</section>
+<section><h2>Framework</h2>${frameworkTable(framework)}</section>
+<section><h2>What this is about</h2>${identityTable(evidence)}</section>
+</main>
+</body>
+</html>
+`;
+  return page.text;
+}
+
+function summary(
+  { verdicts }: ModelEvidence,
+  framework: FrameworkEvidence | undefined,
+  { count, reason }: ReportAdmission,
+): Markup {
+  const frameworkVerdict = framework === undefined ? 'PENDING' : verdicts.framework;
+  return html`<div class="cards">
+<div class="card admitted"><b>${count}</b><span>${count === 1 ? 'slot' : 'slots'} admitted</span></div>
+<div class="card"><span class="name">Model</span>${badge(verdicts.model)}</div>
+<div class="card"><span class="name">Framework</span>${badge(frameworkVerdict)}</div>
+<div class="card"><span class="name">Performance</span><span class="plain">${verdicts.performance}</span></div>
+</div>
+<p class="reason">${sentence(reason)}</p>`;
+}
+
+function sentence(text: string): string {
+  return `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
+}
+
+function badge(status: EvidenceStatus): Markup {
+  return html`<span class="badge ${status}">${status.replaceAll('_', ' ')}</span>`;
+}
+
+function matrix(counts: readonly CountEvidence[]): Markup {
+  const ids = Object.keys(MODEL_ENTRIES);
+  return html`<div class="scroll"><table class="matrix">
+<thead><tr><th>Slots</th><th>Verdict</th>${ids.map((id) => html`<th><abbr title="${MODEL_ENTRIES[id] ?? ''}">${id}</abbr><small>${MODEL_ENTRIES[id] ?? ''}</small></th>`)}
+<th>Starts</th><th>Results</th><th>Mismatches</th></tr></thead>
+<tbody>${counts.map((count) => matrixRow(count, ids))}</tbody>
+</table></div>`;
+}
+
+function matrixRow(
+  { slots, verdict, entries, starts }: CountEvidence,
+  ids: readonly string[],
+): Markup {
+  const total = (key: 'requests' | 'mismatches') =>
+    starts.reduce((sum, start) => sum + start[key], 0);
+  const cells = ids.map((id) => {
+    const entry = entries.find((one) => one.id === id);
+    return html`<td title="${entry?.reason ?? ''}">${badge(entry?.status ?? 'PENDING')}</td>`;
+  });
+  return html`<tr><th>${slots}</th><td>${badge(verdict)}</td>${cells}
+<td class="figure">${starts.length}</td><td class="figure">${total('requests')}</td><td class="figure">${total('mismatches')}</td></tr>`;
+}
+
+function memorySection(count: CountEvidence): Markup {
+  return html`<h3>${count.slots} ${count.slots === 1 ? 'slot' : 'slots'}</h3>${memoryChart(count)}`;
+}
+
+function countDetails({ slots, verdict, entries, starts }: CountEvidence): Markup {
+  const failed = starts.flatMap(({ failure }, at) =>
+    failure === undefined ? [] : [html`<li>Start ${at + 1} broke off in ${failure}</li>`],
+  );
+  return html`<details${verdict === 'PASS' ? raw('') : raw(' open')}>
+<summary>${slots} ${slots === 1 ? 'slot' : 'slots'} ${badge(verdict)}</summary>
+<ul>${failed}</ul>${entries.map(entryDetails)}</details>`;
+}
+
+function entryDetails({ id, status, reason, observed }: EvidenceEntry): Markup {
+  return html`<div class="entry"><h4>${id} ${MODEL_ENTRIES[id] ?? FRAMEWORK_ENTRIES[id] ?? ''} ${badge(status)}</h4>
+${reason === undefined ? raw('') : html`<p class="why">${reason}</p>`}
+<ul>${observed.map((line) => html`<li>${line}</li>`)}</ul></div>`;
+}
+
+function frameworkTable(framework: FrameworkEvidence | undefined): Markup {
+  if (framework === undefined) {
+    return html`<p>Not validated for this build. Run <code>wavepool framework validate</code>.</p>`;
+  }
+  return html`${framework.entries.map(entryDetails)}
+<p class="quiet">Recorded ${framework.startedAt.slice(0, 10)}, for every model of the build, by <code>${framework.reproduce}</code>.</p>`;
+}
+
+function identityTable(evidence: ModelEvidence): Markup {
+  const { identity, manifest, machine } = evidence;
+  const rows: readonly [string, string][] = [
+    ['Weights (SHA-256)', identity.checkpointSha256],
+    ['Native build', `${identity.build} (ggml ${manifest.ggml}, ${manifest.compiler})`],
+    ['Flags', manifest.flags],
+    ['Backend', identity.backend],
+    ['Family, task', `${identity.family}, ${identity.task}`],
+    ['Threads of a slot', String(manifest.threads)],
+    ['Batch', String(manifest.batch)],
+    [
+      'Machine',
+      `${machine.cpu}, ${machine.cores} cores, ${(machine.memoryBytes / 2 ** 30).toFixed(1)} GiB, ${machine.os}`,
+    ],
+    ['Procedure', `version ${evidence.procedure}, seed ${manifest.seed}`],
+    ['Time', `${evidence.startedAt} to ${evidence.endedAt ?? 'now'}`],
+  ];
+  return html`<table class="facts">${rows.map(([name, value]) => html`<tr><th>${name}</th><td>${value}</td></tr>`)}
+<tr><th>To repeat it</th><td><code>${evidence.reproduce}</code></td></tr></table>
+<details><summary>Inputs (${manifest.items.length})</summary><table class="facts inputs">
+<tr><th>Item</th><th>Fixture</th><th>Seconds</th><th>SHA-256 of the file</th></tr>
+${manifest.items.map(inputRow)}</table></details>`;
+}
+
+function inputRow(
+  { fixture, sha256, startSample, endSample }: ModelEvidence['manifest']['items'][number],
+  at: number,
+): Markup {
+  const seconds = `${(startSample / 16_000).toFixed(2)}–${(endSample / 16_000).toFixed(2)}`;
+  return html`<tr><td>${at}</td><td>${fixture}</td><td>${seconds}</td><td><code>${sha256.slice(0, HASH_SHOWN)}…</code></td></tr>`;
+}

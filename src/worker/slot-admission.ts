@@ -1,0 +1,150 @@
+/** How many sessions of a model a worker may publish: what the family supports, evidence admits, and memory holds. */
+import { WavepoolError } from '../core/errors.ts';
+import type { EvidenceMode } from '../core/evidence.ts';
+import type { WorkerModel } from '../core/worker-settings.ts';
+import { EvidenceStore, type ModelAdmission } from '../models/evidence-store.ts';
+import { sha256OfFile } from '../models/file-hash.ts';
+import { measuredSessionBytes } from '../models/session-cost.ts';
+import { admittedSlots } from '../runtime/capacity.ts';
+import type { Engine, LoadedModel, ModelInfo } from '../runtime/engine.ts';
+import type { ModelConfiguration } from '../runtime/model-configuration.ts';
+import type { SlotPolicy } from '../runtime/slot-check.ts';
+
+/** What the rest of a worker needs while its sessions work: decoded audio, the detector, JavaScript. */
+const SPARE_BYTES = 64 * 2 ** 20;
+
+export interface SlotAdmissionServices {
+  readonly engine: Engine;
+  /** @defaultValue what the system can still give to this process */
+  readonly availableBytes?: (() => number) | undefined;
+  /** @defaultValue the store that the weights lie in */
+  readonly evidence?: EvidenceStore | undefined;
+}
+
+/** In which mode a worker runs a model. */
+export function evidenceMode(batch: number): EvidenceMode {
+  return batch > 1 ? 'batch' : 'offline';
+}
+
+interface Learned {
+  readonly path: string;
+  readonly batch: number;
+  readonly count: number;
+}
+
+/** The counts that models of this worker may have: when it starts, and in later changes of their configuration. */
+export class EvidenceSlots implements SlotPolicy {
+  /** Counts that the operator takes are told as if evidence admitted them, and no others. */
+  readonly unvalidated = false;
+  readonly #unvalidatedSlots: number;
+  readonly #services: SlotAdmissionServices;
+  readonly #learned = new Map<string, Learned>();
+
+  /** @param unvalidatedSlots counts up to this one need no evidence */
+  constructor(unvalidatedSlots: number, services: SlotAdmissionServices) {
+    this.#unvalidatedSlots = unvalidatedSlots;
+    this.#services = services;
+  }
+
+  /**
+   * The slots to start with. One is always admitted, and nothing is looked at for it. For more, the model is loaded once
+   * with one session, which tells what the family supports and what a session costs, and is gone again afterwards.
+   * @throws {WavepoolError} SLOTS_UNSUPPORTED, CAPACITY_UNVALIDATED, INSUFFICIENT_MEMORY, or why the model cannot be loaded
+   */
+  async admit(model: WorkerModel): Promise<number> {
+    if (model.slots === 1) return 1;
+    const { engine, availableBytes = () => process.availableMemory() } = this.#services;
+    const loaded = await engine.loadModel(model.path);
+    try {
+      const cost = await sessionCost(loaded, model);
+      const admission = await this.#ask(model, loaded.info);
+      const slots = admittedSlots({
+        model: model.id,
+        requested: model.slots,
+        evidence: admission.count,
+        reason: admission.reason,
+        validateOptions: model.batch > 1 ? `--batch ${model.batch}` : '--mode offline',
+        unvalidated: model.slots <= this.#unvalidatedSlots,
+        advertised: cost.capacity,
+      });
+      const { record } = admission;
+      const measured = record === undefined ? 0 : (measuredSessionBytes(record) ?? 0);
+      // The weights are in memory at this moment, so what is available is for sessions.
+      requireMemory(model, Math.max(cost.sessionBytes, measured), availableBytes());
+      return slots;
+    } finally {
+      await loaded.close();
+    }
+  }
+
+  /** Looks up what a model that started with one slot may be given later. */
+  async learn(model: WorkerModel, info: ModelInfo): Promise<void> {
+    if (this.#learned.has(model.id)) return;
+    const store = this.#store(model);
+    if (await store.holds(model.id, evidenceMode(model.batch))) await this.#ask(model, info);
+  }
+
+  /** For the batches and the weights that the model started with; others are unknown, which is one. */
+  evidence(id: string, { path, mode, maxBatch }: ModelConfiguration): number {
+    const least = Math.max(1, this.#unvalidatedSlots);
+    const learned = this.#learned.get(id);
+    if (learned === undefined || mode !== 'offline') return least;
+    if (learned.path !== path || maxBatch > learned.batch) return least;
+    const covers = evidenceMode(maxBatch) === evidenceMode(learned.batch);
+    return covers ? Math.max(least, learned.count) : least;
+  }
+
+  /** What evidence admits for the model as it was started, at most. */
+  most(id: string): number {
+    return this.#learned.get(id)?.count ?? 1;
+  }
+
+  async #ask(model: WorkerModel, info: ModelInfo): Promise<ModelAdmission> {
+    const { engine } = this.#services;
+    const identity = {
+      model: model.id,
+      checkpointSha256: await sha256OfFile(model.path),
+      build: engine.build.identity,
+      backend: engine.build.backend,
+      family: info.family,
+      task: info.task,
+      mode: evidenceMode(model.batch),
+    };
+    const admission = await this.#store(model).admitted(identity, model.batch);
+    const { path, batch } = model;
+    this.#learned.set(model.id, { path, batch, count: admission.count });
+    return admission;
+  }
+
+  #store(model: WorkerModel): EvidenceStore {
+    return this.#services.evidence ?? EvidenceStore.ofWeights(model.path);
+  }
+}
+
+async function sessionCost(loaded: LoadedModel, { threads, batch }: WorkerModel) {
+  const pool = await loaded.createPool({ slots: 1, mode: 'offline', threads, maxBatch: batch });
+  try {
+    return { capacity: pool.capacity, sessionBytes: pool.sessionBytes[0] ?? 0 };
+  } finally {
+    await pool.close();
+  }
+}
+
+function requireMemory(
+  { id, slots }: WorkerModel,
+  sessionBytes: number,
+  availableBytes: number,
+): void {
+  const neededBytes = slots * sessionBytes + SPARE_BYTES;
+  if (neededBytes <= availableBytes) return;
+  const fit = Math.max(1, Math.floor((availableBytes - SPARE_BYTES) / Math.max(1, sessionBytes)));
+  throw new WavepoolError(
+    'INSUFFICIENT_MEMORY',
+    `${slots} slots of ${id} need ${mib(neededBytes)} MiB (${mib(sessionBytes)} each), ` +
+      `${mib(availableBytes)} MiB are available, which is enough for ${Math.min(fit, slots)}`,
+  );
+}
+
+function mib(bytes: number): number {
+  return Math.ceil(bytes / 2 ** 20);
+}
