@@ -27,7 +27,7 @@ async function start(settings: WorkerSettings): Promise<void> {
   try {
     const engine = new NativeEngine({ addon: settings.addonPath });
     const results = await LocalResultStore.open(settings.resultsDir);
-    worker = new AudioWorker({ settings, engine, results, logger, report });
+    worker = new AudioWorker({ settings, engine, planner: engine, results, logger, report });
     await worker.start();
     report({ type: 'ready' });
   } catch (thrown) {

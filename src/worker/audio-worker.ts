@@ -16,6 +16,7 @@ import type { WorkerSettings } from '../core/worker-settings.ts';
 import { PresencePublisher } from '../queue/presence.ts';
 import type { Engine } from '../runtime/engine.ts';
 import type { ModelEntry } from '../runtime/model-entry.ts';
+import type { ModelPlanner } from '../runtime/model-plan.ts';
 import type { ResultStore } from '../storage/result-store.ts';
 import { ModelChanges } from './control-events.ts';
 import { ControlListener } from './control-listener.ts';
@@ -29,6 +30,8 @@ import { openServedModels, type ServedModels } from './served-models.ts';
 export interface AudioWorkerOptions {
   readonly settings: WorkerSettings;
   readonly engine: Engine;
+  /** What models need, told from metadata; the engine, where it can tell. */
+  readonly planner?: ModelPlanner | undefined;
   readonly results: ResultStore;
   readonly logger: Logger;
   readonly report: (message: WorkerMessage) => void;
@@ -56,13 +59,14 @@ export class AudioWorker {
   /** Loads the models, unless that is left to their first jobs, then takes jobs and commands.
    *  @throws {WavepoolError} why a model could not be loaded, or REDIS_UNAVAILABLE. */
   async start(): Promise<void> {
-    const { settings, engine, results, logger } = this.#options;
+    const { settings, engine, planner, results, logger } = this.#options;
     if (settings.unvalidatedSlots > 0) {
       const slots = settings.unvalidatedSlots;
       logger.warn({ slots }, 'slot counts up to this one are taken without evidence');
     }
-    const served = await openServedModels(engine, settings, (err) => {
-      logger.warn({ err }, 'a model could not be looked after');
+    const served = await openServedModels(engine, settings, {
+      planner,
+      onBackgroundError: (err) => logger.warn({ err }, 'a model could not be looked after'),
     });
     this.#served = served;
     const { runtime, detector, allowance } = served;

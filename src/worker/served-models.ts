@@ -6,6 +6,7 @@ import { systemClock } from '../runtime/clock.ts';
 import type { Engine } from '../runtime/engine.ts';
 import type { ModelConfiguration } from '../runtime/model-configuration.ts';
 import type { ModelEntry } from '../runtime/model-entry.ts';
+import type { ModelPlanner } from '../runtime/model-plan.ts';
 import { Runtime } from '../runtime/runtime.ts';
 import { DecodeAllowance } from './decode-allowance.ts';
 import { LONGEST_SEGMENT_SECONDS, recognizerConfiguration } from './model-settings.ts';
@@ -30,6 +31,13 @@ export interface ServedModels {
   readonly admits: (model: string) => number;
 }
 
+export interface ServedModelsOptions {
+  /** Tells capacity and memory from metadata; without it, sessions are probed. */
+  readonly planner?: ModelPlanner | undefined;
+  /** Told what fails where nobody waits for it. */
+  readonly onBackgroundError: (error: unknown) => void;
+}
+
 /**
  * Registers the models and loads them, as many as may be in memory; none when that is left to their first jobs.
  * @throws {WavepoolError} CAPACITY_UNVALIDATED, SLOTS_UNSUPPORTED, INSUFFICIENT_MEMORY, or why a load failed; nothing
@@ -38,7 +46,7 @@ export interface ServedModels {
 export async function openServedModels(
   engine: Engine,
   settings: WorkerSettings,
-  onBackgroundError: (error: unknown) => void,
+  { planner, onBackgroundError }: ServedModelsOptions,
 ): Promise<ServedModels> {
   const { maxLoadedModels, idleUnloadMs, minFreeMemoryMb, unvalidatedSlots } = settings;
   const slotPolicy = new EvidenceSlots(unvalidatedSlots, { engine });
@@ -49,6 +57,7 @@ export async function openServedModels(
     minFreeMemoryBytes: minFreeMemoryMb * 2 ** 20,
     busyTimeoutMs: 0,
     slotPolicy,
+    planner,
     onBackgroundError,
   });
   try {

@@ -42,12 +42,13 @@ export const FRAMEWORK_ENTRIES: readonly FrameworkEntry[] = [
   {
     id: 'F2',
     title: 'loads and changes of configuration',
-    suites: ['LoadModel', 'AdapterContract'],
+    suites: ['LoadModel', 'ModelPlan', 'AdapterContract'],
     files: [
       'test/runtime/model-entry.test.ts',
       'test/runtime/lazy-load.test.ts',
       'test/runtime/reconfigure.test.ts',
       'test/runtime/lifecycle.test.ts',
+      'test/worker/control.redis.test.ts',
     ],
   },
   {
@@ -60,6 +61,11 @@ export const FRAMEWORK_ENTRIES: readonly FrameworkEntry[] = [
       'NativeBatchRun',
       'SampleStore',
       'WorkerThreads',
+      'StreamRun',
+      'WeightCache',
+      'TensorSource',
+      'TensorViews',
+      'Bundle',
     ],
     files: [
       'test/engine/lifetime.test.ts',
@@ -79,6 +85,8 @@ export const FRAMEWORK_ENTRIES: readonly FrameworkEntry[] = [
       'test/worker/supervisor.test.ts',
       'test/queue/cancellation.redis.test.ts',
       'test/queue/handback.redis.test.ts',
+      'test/http/drain.redis.test.ts',
+      'test/http/shutdown.redis.test.ts',
     ],
   },
   {
@@ -96,7 +104,7 @@ export const FRAMEWORK_ENTRIES: readonly FrameworkEntry[] = [
     title: 'regressions and sanitizers',
     suites: ['*'],
     sanitized: ['address,undefined', 'thread'],
-    files: ['test/runtime/stress.test.ts'],
+    files: ['test/runtime/stress.test.ts', 'test/runtime/lifecycle-stress.test.ts'],
   },
 ];
 
