@@ -145,6 +145,16 @@ export async function unloading(slots: number, options: RuntimeOptions = {}) {
   return { ...all, open: held.open, ending };
 }
 
+/** Every slot of both models runs, and a bulk unload waits for both. */
+export async function bulkWaiting(slots: number) {
+  const all = await ready(slots);
+  const older = [...all.submitMany('a', slots), ...all.submitMany('b', slots)];
+  await turn();
+  const bulk = all.unloadMany('a', 'b');
+  expect([all.status('a').waitingManagers, all.status('b').waitingManagers]).toEqual([1, 1]);
+  return { ...all, older, bulk };
+}
+
 /** A's first load has failed; another one would succeed. */
 export async function failed(slots: number, options: RuntimeOptions = {}) {
   const all = await unloaded(slots, options);
