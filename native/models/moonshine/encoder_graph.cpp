@@ -12,9 +12,10 @@ namespace {
 /// The matrix kernels take frames by the eight.
 constexpr std::int64_t kFrameBlock = 8;
 
-/// Columns that a convolution computes at once: each is an f16 copy of all its taps while it is
-/// being multiplied.
-constexpr std::int64_t kColumnBlock = 320;
+/// Parts in which a convolution computes its columns: each column is an f16 copy of all its taps
+/// while it is being multiplied. A fixed number, not a fixed length, so that a part takes less than
+/// the samples did, in whose place it then is, and a longer clip never needs less memory.
+constexpr std::int64_t kConvolutionParts = 4;
 
 /// `columns` columns from `first` on, each `taps` successive frames of `x` [channels, frames], one
 /// every `stride` frames: the operand of a convolution as a matrix product. Columns overlap, which
@@ -33,19 +34,18 @@ ggml_tensor* overlapping_columns(ggml_context* context, ggml_tensor* x, std::int
     return view;
 }
 
-/// Convolves block by block of columns, each of which takes the place of frames that no later one
-/// reads: a column must not be longer than `stride` frames.
+/// Convolves part by part, each of which takes the place of frames that no later one reads: a
+/// column of the result must not be longer than `stride` frames.
 ggml_tensor* convolve_in_place(ggml_context* context, ggml_tensor* weight, ggml_tensor* x,
                                std::int64_t taps, std::int64_t stride, std::int64_t columns) {
     const std::int64_t channels = weight->ne[1];
     const std::size_t row = static_cast<std::size_t>(channels) * sizeof(float);
-    // Blocks of equal length: a lone column would be computed by another kernel.
-    const std::int64_t blocks = (columns + kColumnBlock - 1) / kColumnBlock;
-    for (std::int64_t block = 0; block < blocks; ++block) {
-        const std::int64_t first = columns * block / blocks;
-        const std::int64_t last = columns * (block + 1) / blocks;
+    for (std::int64_t part = 0; part < kConvolutionParts; ++part) {
+        const std::int64_t first = columns * part / kConvolutionParts;
+        const std::int64_t count = columns * (part + 1) / kConvolutionParts - first;
+        if (count == 0) continue;
         ggml_tensor* result = ggml_mul_mat(
-            context, weight, overlapping_columns(context, x, taps, stride, first, last - first));
+            context, weight, overlapping_columns(context, x, taps, stride, first, count));
         x = ggml_set_2d_inplace(context, x, result, row, static_cast<std::size_t>(first) * row);
     }
     return ggml_view_2d(context, x, channels, columns, row, 0);
