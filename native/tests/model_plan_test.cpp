@@ -67,20 +67,6 @@ TEST(ModelPlan, ForetellsMoonshineForEveryBatchAndLength) {
     }
 }
 
-// A session reserves for its longest segment, so a shorter one must fit into that.
-TEST(ModelPlan, ALongerMoonshineSegmentNeverNeedsLessMemory) {
-    const testing::TemporaryFolder folder;
-    const auto file = folder.write("m.gguf", testing::MoonshineCheckpoint().bytes());
-    std::size_t shorter = 0;
-    for (int tenths = 2; tenths <= 200; ++tenths) {
-        const double seconds = tenths / 10.0;
-        const SessionOptions options{.max_segment_seconds = seconds};
-        const std::size_t bytes = plan_model(file, options, families()).session_bytes;
-        EXPECT_GE(bytes, shorter) << seconds << " s";
-        shorter = bytes;
-    }
-}
-
 TEST(ModelPlan, ForetellsSileroForEveryBatch) {
     const testing::VadCheckpointFile file{testing::VadCheckpoint{}};
     expect_foretold_for_every_batch(file.path(), families());

@@ -99,3 +99,17 @@ test('an extra slot takes what the plan foretells, no weights, and at most 60 % 
   expect(first - more, figures).toBeGreaterThanOrEqual(0.8 * weightBytes);
   expect(more / first, figures).toBeLessThanOrEqual(0.6);
 });
+
+/** A session reserves memory for its longest segment, so whatever is shorter must fit into that. */
+test('a longer segment never needs less memory', async (context) => {
+  if (model === undefined) return context.skip(`${MODEL} is not installed`);
+  const engine = new NativeEngine();
+  let shorter = 0;
+  for (let milliseconds = 200; milliseconds <= 20_000; milliseconds += 60) {
+    const maxSegmentSeconds = milliseconds / 1000;
+    const options = { mode: 'offline', threads: 1, maxBatch: 1, maxSegmentSeconds } as const;
+    const { sessionBytes } = await engine.planModel(model, options);
+    expect(sessionBytes, `${maxSegmentSeconds} s`).toBeGreaterThanOrEqual(shorter);
+    shorter = sessionBytes;
+  }
+});
