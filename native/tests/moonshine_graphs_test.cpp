@@ -34,8 +34,7 @@ std::vector<std::byte> bytes_of(const ggml_tensor* tensor, std::int64_t row,
 std::vector<std::vector<std::byte>> cached(const Weights& weights, int threads, std::int64_t rows) {
     CpuBackend backend(threads);
     const std::int64_t frames = frame_counts(kSamples).frames;
-    Cache cache(weights.config, kRows, DecoderGraph::cache_tokens(kTokens),
-                DecoderGraph::cache_frames(frame_counts(kLongest).frames));
+    Cache cache(weights.config, kRows, kTokens, frame_counts(kLongest).frames);
     EncoderGraph encoder(weights, kLongest, cache, threads);
     DecoderGraph decoder(weights, cache, threads);
     for (std::int64_t row = 0; row < rows; ++row) {

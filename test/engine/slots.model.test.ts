@@ -61,25 +61,30 @@ test('two, four and eight slots at once give exactly the texts of one', {
   }
 });
 
+/** By how much the resident memory of a fresh process grows with so many slots. */
+async function addedBytes(context: TestContext, slots: number): Promise<number> {
+  const load = { segmentSeconds: [LONGEST_SECONDS], segments: BATCH, rounds: 2 };
+  const { before, after } = (await report(context, slots, load)).residentBytes;
+  return after - before;
+}
+
 /**
  * Resident memory is what the kernel counts, in a fresh process per number of slots, after two batches as large as the
- * sessions allow in every slot, so that no buffer is left untouched. Sessions are above 60 MiB here, while everything that
+ * sessions allow in every slot, so that no buffer is left untouched. Sessions are above 40 MiB here, while everything that
  * is not in the plan (a thread and its allocator's arena per slot, the garbage collector's mood) is a few MiB: a tenth is
- * both wide enough for it and far too narrow for a second copy of the weights. The median of three differences discards
- * one process that was unlucky.
+ * both wide enough for it and far too narrow for a second copy of the weights. The median of three measurements, each over
+ * three slots, discards a process that was unlucky.
  */
-test('an extra slot takes what the plan foretells, and no weights', {
+test('an extra slot takes what the plan foretells, no weights, and at most 60 % of the first', {
   timeout: TIMEOUT_MS,
 }, async (context) => {
-  const load = { segmentSeconds: [LONGEST_SECONDS], segments: BATCH, rounds: 2 };
-  const added: number[] = [];
-  for (const slots of [1, 2, 4]) {
-    const { before, after } = (await report(context, slots, load)).residentBytes;
-    added.push(after - before);
+  const measured: { first: number; more: number }[] = [];
+  for (let round = 0; round < 3; round += 1) {
+    const first = await addedBytes(context, 1);
+    measured.push({ first, more: ((await addedBytes(context, 4)) - first) / 3 });
   }
-  const [one = 0, two = 0, four = 0] = added;
-  const differences = [two - one, (four - two) / 2, (four - one) / 3];
-  const growth = differences.sort((a, b) => a - b)[1] ?? 0;
+  measured.sort((a, b) => a.more / a.first - b.more / b.first);
+  const { first, more } = measured[1] ?? { first: 0, more: 0 };
   const { weightBytes, sessionBytes } = await new NativeEngine().planModel(model ?? '', {
     mode: 'offline',
     threads: 1,
@@ -87,9 +92,24 @@ test('an extra slot takes what the plan foretells, and no weights', {
     maxSegmentSeconds: LONGEST_SECONDS,
   });
   const mebibytes = (bytes: number): string => `${(bytes / 2 ** 20).toFixed(1)} MiB`;
-  const figures = `first slot ${mebibytes(one)}, each more ${mebibytes(growth)} (${Math.round((100 * growth) / one)} %), planned ${mebibytes(sessionBytes)} and weights of ${mebibytes(weightBytes)}`;
+  const figures = `first slot ${mebibytes(first)}, each more ${mebibytes(more)} (${Math.round((100 * more) / first)} %), planned ${mebibytes(sessionBytes)} and weights of ${mebibytes(weightBytes)}`;
   await context.annotate(figures);
-  expect(Math.abs(growth - sessionBytes), figures).toBeLessThanOrEqual(0.1 * sessionBytes);
+  expect(Math.abs(more - sessionBytes), figures).toBeLessThanOrEqual(0.1 * sessionBytes);
   // What the first slot has and the others have not: the weights, once.
-  expect(one - growth, figures).toBeGreaterThanOrEqual(0.8 * weightBytes);
+  expect(first - more, figures).toBeGreaterThanOrEqual(0.8 * weightBytes);
+  expect(more / first, figures).toBeLessThanOrEqual(0.6);
+});
+
+/** A session reserves memory for its longest segment, so whatever is shorter must fit into that. */
+test('a longer segment never needs less memory', async (context) => {
+  if (model === undefined) return context.skip(`${MODEL} is not installed`);
+  const engine = new NativeEngine();
+  let shorter = 0;
+  for (let milliseconds = 200; milliseconds <= 20_000; milliseconds += 60) {
+    const maxSegmentSeconds = milliseconds / 1000;
+    const options = { mode: 'offline', threads: 1, maxBatch: 1, maxSegmentSeconds } as const;
+    const { sessionBytes } = await engine.planModel(model, options);
+    expect(sessionBytes, `${maxSegmentSeconds} s`).toBeGreaterThanOrEqual(shorter);
+    shorter = sessionBytes;
+  }
 });

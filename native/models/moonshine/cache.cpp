@@ -28,9 +28,9 @@ Cache::Cache(const Config& config, std::int64_t rows, std::int64_t tokens, std::
     };
     for (std::size_t i = 0; i < blocks; ++i) {
         blocks_.push_back({.self_key = make(GGML_TYPE_F16, tokens),
-                           .self_value = make(GGML_TYPE_F32, tokens),
+                           .self_value = make(GGML_TYPE_BF16, tokens),
                            .cross_key = make(GGML_TYPE_F16, frames),
-                           .cross_value = make(GGML_TYPE_F32, frames)});
+                           .cross_value = make(GGML_TYPE_BF16, frames)});
     }
     bytes_ = place_tensors(context_.get(), allocation, buffer_,
                            "allocating the key and value cache of a session");

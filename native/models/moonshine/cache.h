@@ -10,9 +10,10 @@
 namespace wavepool::moonshine {
 
 /// Keys and values of one decoder block, each [rows][positions][width]. Keys are f16. Values are
-/// f32: a sum over more than a thousand frames would lose too much in f16, and ggml splits the keys
-/// of a single sequence over its threads only where both have one type, which would make bits
-/// depend on the number of threads.
+/// bf16: of all types of two bytes that is the one whose values ggml sums in f32, where a sum over
+/// more than a thousand frames would lose too much in f16; and ggml splits the keys of a single
+/// sequence over its threads only where both have one type, which would make bits depend on the
+/// number of threads.
 struct BlockCache {
     ggml_tensor* self_key = nullptr;
     ggml_tensor* self_value = nullptr;

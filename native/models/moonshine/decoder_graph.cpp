@@ -41,14 +41,6 @@ void fill_mask(const ggml_tensor* mask, std::int64_t row, std::int64_t open) {
 
 }  // namespace
 
-std::int64_t DecoderGraph::cache_tokens(std::int64_t tokens) noexcept {
-    return round_up(tokens, kTokenBucket);
-}
-
-std::int64_t DecoderGraph::cache_frames(std::int64_t frames) noexcept {
-    return round_up(frames, kFrameBucket);
-}
-
 DecoderGraph::DecoderGraph(const Weights& weights, Cache& cache, int threads, Allocation allocation)
     : weights_(weights), cache_(cache), memory_(node_bound(weights.config)) {
     build({.rows = cache.rows(), .tokens = cache.tokens(), .frames = cache.frames()});
@@ -62,6 +54,8 @@ ggml_cgraph* DecoderGraph::prepare(std::span<const DecodeInput> inputs) {
         shape.tokens = std::max(shape.tokens, round_up(cache_.row(row).tokens + 1, kTokenBucket));
         shape.frames = std::max(shape.frames, round_up(cache_.row(row).frames, kFrameBucket));
     }
+    shape.tokens = std::min(shape.tokens, cache_.tokens());
+    shape.frames = std::min(shape.frames, cache_.frames());
     if (shape != shape_) {
         shape_ = {};  // should building or placing fail
         build(shape);

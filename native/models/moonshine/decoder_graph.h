@@ -11,7 +11,7 @@
 namespace wavepool::moonshine {
 
 /// One decode step of the first rows of the cache. The graph is rebuilt only when the number of
-/// rows, or the number of positions rounded up to a bucket, changes.
+/// rows, or the number of positions rounded up to a bucket (or the whole cache), changes.
 class DecoderGraph {
   public:
     DecoderGraph(const Weights& weights, Cache& cache, int threads,
@@ -25,10 +25,6 @@ class DecoderGraph {
     [[nodiscard]] std::span<const std::int32_t> next() const noexcept;
 
     [[nodiscard]] const GraphMemory& memory() const noexcept { return memory_; }
-
-    /// Positions of a cache that holds at least this many tokens or frames.
-    [[nodiscard]] static std::int64_t cache_tokens(std::int64_t tokens) noexcept;
-    [[nodiscard]] static std::int64_t cache_frames(std::int64_t frames) noexcept;
 
   private:
     struct Shape {

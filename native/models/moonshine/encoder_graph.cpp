@@ -12,23 +12,48 @@ namespace {
 /// The matrix kernels take frames by the eight.
 constexpr std::int64_t kFrameBlock = 8;
 
-/// Columns of `taps` successive frames of `x` [channels, frames], one every `stride` frames: the
-/// operand of a convolution as a matrix product. Columns overlap, which ggml_view_2d would refuse
-/// by its bounds check, so a view of one column is stretched; the caller computes `columns` so that
-/// the last one ends within `x`.
+/// Parts in which a convolution computes its columns: each column is an f16 copy of all its taps
+/// while it is being multiplied. A fixed number, not a fixed length, so that a part takes less than
+/// the samples did, in whose place it then is, and a longer clip never needs less memory.
+constexpr std::int64_t kConvolutionParts = 4;
+
+/// `columns` columns from `first` on, each `taps` successive frames of `x` [channels, frames], one
+/// every `stride` frames: the operand of a convolution as a matrix product. Columns overlap, which
+/// ggml_view_2d would refuse by its bounds check, so a view of one column is stretched; the caller
+/// computes `columns` so that the last one ends within `x`.
 ggml_tensor* overlapping_columns(ggml_context* context, ggml_tensor* x, std::int64_t taps,
-                                 std::int64_t stride, std::int64_t columns) {
+                                 std::int64_t stride, std::int64_t first, std::int64_t columns) {
     const std::int64_t channels = x->ne[0];
-    ggml_tensor* view = ggml_view_2d(context, x, taps * channels, 1, x->nb[1], 0);
+    const std::size_t step = static_cast<std::size_t>(stride) * x->nb[1];
+    ggml_tensor* view = ggml_view_2d(context, x, taps * channels, 1, x->nb[1],
+                                     static_cast<std::size_t>(first) * step);
     view->ne[1] = columns;
-    view->nb[1] = static_cast<std::size_t>(stride * channels) * sizeof(float);
+    view->nb[1] = step;
     view->nb[2] = view->nb[1] * static_cast<std::size_t>(columns);
     view->nb[3] = view->nb[2];
     return view;
 }
 
+/// Convolves part by part, each of which takes the place of frames that no later one reads: a
+/// column of the result must not be longer than `stride` frames.
+ggml_tensor* convolve_in_place(ggml_context* context, ggml_tensor* weight, ggml_tensor* x,
+                               std::int64_t taps, std::int64_t stride, std::int64_t columns) {
+    const std::int64_t channels = weight->ne[1];
+    const std::size_t row = static_cast<std::size_t>(channels) * sizeof(float);
+    for (std::int64_t part = 0; part < kConvolutionParts; ++part) {
+        const std::int64_t first = columns * part / kConvolutionParts;
+        const std::int64_t count = columns * (part + 1) / kConvolutionParts - first;
+        if (count == 0) continue;
+        ggml_tensor* result = ggml_mul_mat(
+            context, weight, overlapping_columns(context, x, taps, stride, first, count));
+        x = ggml_set_2d_inplace(context, x, result, row, static_cast<std::size_t>(first) * row);
+    }
+    return ggml_view_2d(context, x, channels, columns, row, 0);
+}
+
 std::size_t node_bound(const Config& config) {
-    return static_cast<std::size_t>(64 + 48 * config.encoder_blocks + 16 * config.decoder_blocks);
+    return static_cast<std::size_t>(128 + (32 + 12 * config.heads) * config.encoder_blocks +
+                                    16 * config.decoder_blocks);
 }
 
 }  // namespace
@@ -80,21 +105,19 @@ void EncoderGraph::build(std::int64_t samples, std::int64_t row) {
 ggml_tensor* EncoderGraph::front_end(ggml_tensor* samples, const FrameCounts& counts) const {
     const Weights& w = weights_;
     ggml_context* context = memory_.context();
-    const auto convolve = [&](ggml_tensor* weight, ggml_tensor* x, std::int64_t taps,
-                              std::int64_t stride, std::int64_t columns) {
-        return ggml_mul_mat(context, weight,
-                            overlapping_columns(context, x, taps, stride, columns));
-    };
-    ggml_tensor* x = convolve(w.conv1, samples, kConv1Taps, kConv1Stride, counts.conv1);
+    ggml_tensor* x = ggml_mul_mat(
+        context, w.conv1,
+        overlapping_columns(context, samples, kConv1Taps, kConv1Stride, 0, counts.conv1));
     x = tanh_node(context, x);
     // One group: mean and variance of all channels and frames of the clip.
     ggml_tensor* flat = ggml_reshape_1d(context, x, ggml_nelements(x));
-    x = ggml_reshape_2d(context, ggml_norm(context, flat, kNormEpsilon), w.config.width,
+    x = ggml_reshape_2d(context, ggml_norm_inplace(context, flat, kNormEpsilon), w.config.width,
                         counts.conv1);
-    x = ggml_add(context, ggml_mul(context, x, w.group_norm), w.group_norm_bias);
-    x = convolve(w.conv2, x, kConv2Kernel, kConv2Stride, counts.conv2);
+    x = ggml_mul_inplace(context, x, w.group_norm);
+    x = ggml_add_inplace(context, x, w.group_norm_bias);
+    x = convolve_in_place(context, w.conv2, x, kConv2Kernel, kConv2Stride, counts.conv2);
     x = add_gelu_node(context, x, w.conv2_bias);
-    x = convolve(w.conv3, x, kConv3Kernel, kConv3Stride, counts.frames);
+    x = convolve_in_place(context, w.conv3, x, kConv3Kernel, kConv3Stride, counts.frames);
     return add_gelu_node(context, x, w.conv3_bias);
 }
 
@@ -102,25 +125,33 @@ ggml_tensor* EncoderGraph::attention(const EncoderBlock& block, ggml_tensor* x) 
     const Config& c = weights_.config;
     ggml_context* context = memory_.context();
     const std::int64_t frames = x->ne[1];
-    const std::int64_t keys = c.padded_head_width() * c.heads;
+    const std::int64_t padded = c.padded_head_width();
     ggml_tensor* joint = ggml_mul_mat(context, block.query_key_value, x);
-    const auto heads = [&](std::int64_t head_width, std::int64_t first) {
-        return ggml_view_3d(context, joint, head_width, c.heads, frames,
-                            static_cast<std::size_t>(head_width) * sizeof(float), joint->nb[1],
+    // Queries and keys lie side by side, values behind them.
+    ggml_tensor* rotated = rotate_in_place(
+        context,
+        ggml_view_3d(context, joint, padded, 2 * c.heads, frames,
+                     static_cast<std::size_t>(padded) * sizeof(float), joint->nb[1], 0),
+        positions_, c);
+    const auto columns = [&](ggml_tensor* from, std::int64_t first, std::int64_t width) {
+        return ggml_view_2d(context, from, width, frames, joint->nb[1],
                             static_cast<std::size_t>(first) * sizeof(float));
     };
-    ggml_tensor* query = rotate(context, heads(c.padded_head_width(), 0), positions_, c);
-    ggml_tensor* key = rotate(context, heads(c.padded_head_width(), keys), positions_, c);
-    ggml_tensor* value = heads(c.head_width(), 2 * keys);
-
-    // Head by head: scores [keys, queries], then the weighted sum of values.
-    query = ggml_cont(context, ggml_permute(context, query, 0, 2, 1, 3));
-    key = ggml_permute(context, key, 0, 2, 1, 3);
-    value = ggml_cont(context, ggml_permute(context, value, 1, 2, 0, 3));
-    ggml_tensor* scores = softmax_node(context, ggml_mul_mat(context, key, query), &softmax_);
-    ggml_tensor* mixed = ggml_mul_mat(context, value, scores);
-    mixed = ggml_cont_2d(context, ggml_permute(context, mixed, 0, 2, 1, 3), c.width, frames);
-    return ggml_mul_mat(context, block.attention_out, mixed);
+    // Head by head, so that the scores [keys, queries] of only one exist at a time. The weighted
+    // sums of values take the place of queries that have been used.
+    ggml_tensor* mixed = joint;
+    for (std::int64_t head = 0; head < c.heads; ++head) {
+        const std::int64_t place = head * c.head_width();
+        ggml_tensor* query = ggml_cont(context, columns(rotated, head * padded, padded));
+        ggml_tensor* key = columns(rotated, (c.heads + head) * padded, padded);
+        ggml_tensor* value = ggml_cont(
+            context,
+            ggml_transpose(context, columns(joint, 2 * c.heads * padded + place, c.head_width())));
+        ggml_tensor* scores = softmax_node(context, ggml_mul_mat(context, key, query), &softmax_);
+        mixed = ggml_set_2d_inplace(context, mixed, ggml_mul_mat(context, value, scores),
+                                    joint->nb[1], static_cast<std::size_t>(place) * sizeof(float));
+    }
+    return ggml_mul_mat(context, block.attention_out, columns(mixed, 0, c.width));
 }
 
 ggml_tensor* EncoderGraph::feed_forward(const EncoderBlock& block, ggml_tensor* x) const {

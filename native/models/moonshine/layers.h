@@ -17,5 +17,8 @@ inline constexpr float kNormEpsilon = 1e-5F;
 /// Rotary position embedding of `heads` [head width, heads, n] in interleaved pairs.
 [[nodiscard]] ggml_tensor* rotate(ggml_context* context, ggml_tensor* heads, ggml_tensor* positions,
                                   const Config& config);
+/// The same, changing its operand.
+[[nodiscard]] ggml_tensor* rotate_in_place(ggml_context* context, ggml_tensor* heads,
+                                           ggml_tensor* positions, const Config& config);
 
 }  // namespace wavepool::moonshine

@@ -10,8 +10,8 @@ namespace wavepool::moonshine {
 namespace {
 
 Cache make_cache(const Weights& weights, const NetworkLimits& limits, Allocation allocation) {
-    return {weights.config, limits.rows, DecoderGraph::cache_tokens(limits.tokens),
-            DecoderGraph::cache_frames(frame_counts(limits.samples).frames), allocation};
+    return {weights.config, limits.rows, limits.tokens, frame_counts(limits.samples).frames,
+            allocation};
 }
 
 std::size_t bytes_of(const Cache& cache, const GraphMemory& encoder, const GraphMemory& decoder) {
