@@ -8,7 +8,9 @@ const DOCUMENT = path.join(ROOT, 'docs/contract.md');
 const LINK = /\[[DPU]\]\((?<file>[^ )]+) "(?<title>[^"]+)"\)/;
 
 const lines = readFileSync(DOCUMENT, 'utf8').split('\n');
-const links = lines.flatMap((line) => [...line.matchAll(new RegExp(LINK, 'g'))].map(({ groups = {} }) => groups));
+const links = lines.flatMap((line) =>
+  [...line.matchAll(new RegExp(LINK, 'g'))].map(({ groups = {} }) => groups),
+);
 
 /** Tables that promise something; the one of the states only explains words. */
 function promisingTables(): string[][][] {
