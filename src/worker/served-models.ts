@@ -49,7 +49,7 @@ export async function openServedModels(
   { planner, onBackgroundError }: ServedModelsOptions,
 ): Promise<ServedModels> {
   const { maxLoadedModels, idleUnloadMs, minFreeMemoryMb, unvalidatedSlots } = settings;
-  const slotPolicy = new EvidenceSlots(unvalidatedSlots, { engine });
+  const slotPolicy = new EvidenceSlots(unvalidatedSlots, { engine, planner });
   const runtime = new Runtime(engine, systemClock, {
     // The detector is in memory beside those that are counted.
     maxLoadedModels: maxLoadedModels === 0 ? 0 : maxLoadedModels + 1,

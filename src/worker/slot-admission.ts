@@ -6,8 +6,9 @@ import { EvidenceStore, type ModelAdmission } from '../models/evidence-store.ts'
 import { sha256OfFile } from '../models/file-hash.ts';
 import { measuredSessionBytes } from '../models/session-cost.ts';
 import { admittedSlots } from '../runtime/capacity.ts';
-import type { Engine, LoadedModel, ModelInfo } from '../runtime/engine.ts';
+import type { Engine, ModelInfo } from '../runtime/engine.ts';
 import type { ModelConfiguration } from '../runtime/model-configuration.ts';
+import type { ModelPlan, ModelPlanner } from '../runtime/model-plan.ts';
 import type { SlotPolicy } from '../runtime/slot-check.ts';
 
 /** What the rest of a worker needs while its sessions work: decoded audio, the detector, JavaScript. */
@@ -15,6 +16,8 @@ const SPARE_BYTES = 64 * 2 ** 20;
 
 export interface SlotAdmissionServices {
   readonly engine: Engine;
+  /** Tells what a model needs without loading it; without one, a session is made to see. */
+  readonly planner?: ModelPlanner | undefined;
   /** @defaultValue what the system can still give to this process */
   readonly availableBytes?: (() => number) | undefined;
   /** @defaultValue the store that the weights lie in */
@@ -47,34 +50,29 @@ export class EvidenceSlots implements SlotPolicy {
   }
 
   /**
-   * The slots to start with. One is always admitted, and nothing is looked at for it. For more, the model is loaded once
-   * with one session, which tells what the family supports and what a session costs, and is gone again afterwards.
+   * The slots to start with. One is always admitted, and nothing is looked at for it. For more, what the family supports
+   * and what a session costs is told by the planner, or by one session that is gone again afterwards.
    * @throws {WavepoolError} SLOTS_UNSUPPORTED, CAPACITY_UNVALIDATED, INSUFFICIENT_MEMORY, or why the model cannot be loaded
    */
   async admit(model: WorkerModel): Promise<number> {
     if (model.slots === 1) return 1;
-    const { engine, availableBytes = () => process.availableMemory() } = this.#services;
-    const loaded = await engine.loadModel(model.path);
-    try {
-      const cost = await sessionCost(loaded, model);
-      const admission = await this.#ask(model, loaded.info);
-      const slots = admittedSlots({
-        model: model.id,
-        requested: model.slots,
-        evidence: admission.count,
-        reason: admission.reason,
-        validateOptions: model.batch > 1 ? `--batch ${model.batch}` : '--mode offline',
-        unvalidated: model.slots <= this.#unvalidatedSlots,
-        advertised: cost.capacity,
-      });
-      const { record } = admission;
-      const measured = record === undefined ? 0 : (measuredSessionBytes(record) ?? 0);
-      // The weights are in memory at this moment, so what is available is for sessions.
-      requireMemory(model, Math.max(cost.sessionBytes, measured), availableBytes());
-      return slots;
-    } finally {
-      await loaded.close();
-    }
+    const { engine, planner, availableBytes = () => process.availableMemory() } = this.#services;
+    const plan = await (planner ? planned(planner, model) : probed(engine, model));
+    const admission = await this.#ask(model, plan.info);
+    const slots = admittedSlots({
+      model: model.id,
+      requested: model.slots,
+      evidence: admission.count,
+      reason: admission.reason,
+      validateOptions: model.batch > 1 ? `--batch ${model.batch}` : '--mode offline',
+      unvalidated: model.slots <= this.#unvalidatedSlots,
+      advertised: plan.capacity,
+    });
+    const { record } = admission;
+    const measured = record === undefined ? 0 : (measuredSessionBytes(record) ?? 0);
+    const sessionBytes = Math.max(plan.sessionBytes, measured);
+    requireMemory(model, { ...plan, sessionBytes }, availableBytes());
+    return slots;
   }
 
   /** Looks up what a model that started with one slot may be given later. */
@@ -121,23 +119,33 @@ export class EvidenceSlots implements SlotPolicy {
   }
 }
 
-async function sessionCost(loaded: LoadedModel, { threads, batch }: WorkerModel) {
-  const pool = await loaded.createPool({ slots: 1, mode: 'offline', threads, maxBatch: batch });
+function planned(planner: ModelPlanner, { path, threads, batch }: WorkerModel): Promise<ModelPlan> {
+  return planner.planModel(path, { mode: 'offline', threads, maxBatch: batch });
+}
+
+/** What one session says, and its model. */
+async function probed(engine: Engine, { path, threads, batch }: WorkerModel): Promise<ModelPlan> {
+  const loaded = await engine.loadModel(path);
   try {
-    return { capacity: pool.capacity, sessionBytes: pool.sessionBytes[0] ?? 0 };
-  } finally {
+    const { info } = loaded;
+    const pool = await loaded.createPool({ slots: 1, mode: 'offline', threads, maxBatch: batch });
+    const { capacity, sessionBytes } = pool;
     await pool.close();
+    return { info, capacity, weightBytes: info.weightBytes, sessionBytes: sessionBytes[0] ?? 0 };
+  } finally {
+    await loaded.close();
   }
 }
 
 function requireMemory(
   { id, slots }: WorkerModel,
-  sessionBytes: number,
+  { weightBytes, sessionBytes }: ModelPlan,
   availableBytes: number,
 ): void {
-  const neededBytes = slots * sessionBytes + SPARE_BYTES;
+  const fixedBytes = weightBytes + SPARE_BYTES;
+  const neededBytes = slots * sessionBytes + fixedBytes;
   if (neededBytes <= availableBytes) return;
-  const fit = Math.max(1, Math.floor((availableBytes - SPARE_BYTES) / Math.max(1, sessionBytes)));
+  const fit = Math.max(1, Math.floor((availableBytes - fixedBytes) / Math.max(1, sessionBytes)));
   throw new WavepoolError(
     'INSUFFICIENT_MEMORY',
     `${slots} slots of ${id} need ${mib(neededBytes)} MiB (${mib(sessionBytes)} each), ` +

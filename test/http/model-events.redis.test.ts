@@ -1,10 +1,10 @@
 import { join } from 'node:path';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { ModelChange } from '../../src/core/events.ts';
 import { NativeEngine } from '../../src/engine/native-engine.ts';
 import { AudioQueue } from '../../src/queue/audio-queue.ts';
 import { writeWav } from '../engine/fake-model.ts';
-import { TEST_ADDON, TEST_ADDON_BUILT } from '../engine/test-addon.ts';
+import { faults, TEST_ADDON, TEST_ADDON_BUILT } from '../engine/test-addon.ts';
 import { FakeWorker } from '../support/fake-worker.ts';
 import { HeldEngine } from '../support/held-engine.ts';
 import { startTestServer, TEST_MODEL } from '../support/http.ts';
@@ -68,18 +68,20 @@ describe.skipIf(!TEST_ADDON_BUILT)('a reader of events', { timeout: 30_000 }, ()
       address,
       folder,
       models: { [TEST_MODEL]: { capacity: 2 } },
-      settings: { unvalidatedSlots: 4, lazy: true },
-      slots: 4,
+      settings: { unvalidatedSlots: 2, lazy: true },
     });
+    faults().setFault('load', true);
+    onTestFinished(() => faults().clearFaults());
     using events = await readSse(`${server.url}/v1/events?types=model.*`);
     const response = await server.post(`/v1/models/${TEST_MODEL}/load`, {});
-    expect(response.status).toBe(400);
-    expect(await response.json()).toMatchObject({ code: 'SLOTS_UNSUPPORTED' });
+    expect(response.status).toBe(500);
+    expect(await response.json()).toMatchObject({ code: 'MODEL_LOAD_FAILED' });
     const failed = await events.until((event) => changeOf(event).state === 'failed');
     expect(failed.slice(-1).map(changeOf)).toMatchObject([
-      { loaded: false, generation: 0, failure: { code: 'SLOTS_UNSUPPORTED' } },
+      { loaded: false, generation: 0, failure: { code: 'MODEL_LOAD_FAILED' } },
     ]);
     await worker.model(TEST_MODEL, ({ state }) => state === 'failed');
+    faults().clearFaults();
     const corrected = { settings: { slots: 2 } };
     const again = await server.post(`/v1/models/${TEST_MODEL}/reconfigure`, corrected);
     expect(again.status).toBe(200);

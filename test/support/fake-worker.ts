@@ -44,9 +44,11 @@ export class FakeWorker implements AsyncDisposable {
     },
   ) {
     this.#held = options.engine;
+    const native = new NativeEngine({ addon: TEST_ADDON });
     this.worker = new AudioWorker({
       ...rest,
-      engine: options.engine ?? new NativeEngine({ addon: TEST_ADDON }),
+      engine: options.engine ?? native,
+      planner: native,
       logger: createLogger('silent', 'test'),
       report: () => undefined,
     });

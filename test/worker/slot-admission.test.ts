@@ -106,7 +106,7 @@ test('what cannot fit is refused with figures, from what sessions were measured 
   await expect(slots(0, 400).admit(model({ slots: 4 }))).rejects.toMatchObject({
     code: 'INSUFFICIENT_MEMORY',
     detail:
-      '4 slots of double need 464 MiB (100 each), 400 MiB are available, which is enough for 3',
+      '4 slots of double need 465 MiB (100 each), 400 MiB are available, which is enough for 3',
   });
   expect(engine.live).toEqual({ weights: 0, sessions: 0 });
 });
