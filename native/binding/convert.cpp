@@ -26,6 +26,38 @@ Napi::Value typed_array(Napi::Env env, const std::vector<T>& values) {
     return array;
 }
 
+Napi::Value word_to_js(Napi::Env env, const TimedWord& word) {
+    Napi::Object object = Napi::Object::New(env);
+    object.Set("text", to_js(env, std::string_view(word.text)));
+    object.Set("start", number(env, word.start));
+    object.Set("end", number(env, word.end));
+    object.Set("probability", number(env, word.probability));
+    return object;
+}
+
+Napi::Value piece_to_js(Napi::Env env, const TimedPiece& piece) {
+    Napi::Object object = Napi::Object::New(env);
+    object.Set("text", to_js(env, std::string_view(piece.text)));
+    object.Set("start", number(env, piece.start));
+    object.Set("end", number(env, piece.end));
+    object.Set("averageLogProbability", number(env, piece.average_log_probability));
+    object.Set("noSpeechProbability", number(env, piece.no_speech_probability));
+    object.Set("temperature", number(env, piece.temperature));
+    Napi::Array words = Napi::Array::New(env, piece.words.size());
+    for (std::uint32_t i = 0; i < words.Length(); ++i)
+        words.Set(i, word_to_js(env, piece.words[i]));
+    object.Set("words", words);
+    return object;
+}
+
+Napi::Value texts(Napi::Env env, const std::vector<std::string>& values) {
+    Napi::Array array = Napi::Array::New(env, values.size());
+    for (std::uint32_t i = 0; i < array.Length(); ++i) {
+        array.Set(i, to_js(env, std::string_view(values[i])));
+    }
+    return array;
+}
+
 std::size_t read_count(Napi::Value value, const char* what) {
     const std::int64_t count = read_integer(value, what);
     if (count < 0) wanted(what, "a count");
@@ -139,6 +171,8 @@ Napi::Value to_js(Napi::Env env, const ModelInfo& info) {
     object.Set("maxSegmentSeconds", number(env, info.max_segment_seconds));
     object.Set("windowSamples", number(env, static_cast<double>(info.window_samples)));
     object.Set("stateful", Napi::Boolean::New(env, info.stateful));
+    object.Set("languages", texts(env, info.languages));
+    object.Set("optionNames", texts(env, info.option_names));
     return object;
 }
 
@@ -164,6 +198,12 @@ Napi::Value to_js(Napi::Env env, const BuildInfo& info) {
 Napi::Value to_js(Napi::Env env, const TaskResult& result) {
     Napi::Object object = Napi::Object::New(env);
     object.Set("text", to_js(env, std::string_view(result.text)));
+    Napi::Array pieces = Napi::Array::New(env, result.pieces.size());
+    for (std::uint32_t i = 0; i < pieces.Length(); ++i) {
+        pieces.Set(i, piece_to_js(env, result.pieces[i]));
+    }
+    object.Set("pieces", pieces);
+    object.Set("language", to_js(env, std::string_view(result.language)));
     object.Set("tokens", typed_array<Napi::Int32Array>(env, result.tokens));
     object.Set("truncated", Napi::Boolean::New(env, result.truncated));
     object.Set("probabilities", typed_array<Napi::Float32Array>(env, result.probabilities));

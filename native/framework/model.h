@@ -27,9 +27,11 @@ struct ModelInfo {
     std::string name;              ///< general.name of the file
     std::size_t weight_bytes = 0;  ///< resident bytes of the weights
     bool native_batch = false;
-    double max_segment_seconds = 0;   ///< longest segment it accepts; 0 = unbounded
-    std::int64_t window_samples = 0;  ///< vad: samples per probability; 0 otherwise
-    bool stateful = false;            ///< requests carry a TaskState from create_state()
+    double max_segment_seconds = 0;         ///< longest segment it accepts; 0 = unbounded
+    std::int64_t window_samples = 0;        ///< vad: samples per probability; 0 otherwise
+    bool stateful = false;                  ///< requests carry a TaskState from create_state()
+    std::vector<std::string> languages;     ///< asr: ISO 639-1, what it can recognize
+    std::vector<std::string> option_names;  ///< what TaskRequest::options may hold
 };
 
 /// Immutable weights of one checkpoint. Thread-safe after construction. Sessions share ownership of

@@ -47,8 +47,13 @@ class TaskState {
 };
 
 /// Values are what a JavaScript option can be. Names and defaults belong to the family (see its
-/// header). Every asr family takes "suppressBlank" (bool): the audio is known to be speech, so the
-/// likeliest words are wanted where it would find none.
+/// header), and ModelInfo::option_names lists them. What asr families may take:
+///   suppressBlank  bool: the audio is known to be speech, so the likeliest words are wanted where
+///                  it would find none. Every one takes this.
+///   language       string: one of ModelInfo::languages; without it the model decides
+///   translate      bool: the text is English whatever is spoken
+///   prompt         string: what was said before, or words that may occur
+///   words          bool: fills TimedPiece::words
 using OptionValue = std::variant<bool, double, std::string>;
 using TaskOptions = std::map<std::string, OptionValue, std::less<>>;
 
@@ -59,9 +64,30 @@ struct TaskRequest {
     CancelToken cancel;
 };
 
+/// One word. Times are seconds from the beginning of the request's audio and lie within it.
+struct TimedWord {
+    std::string text;  ///< UTF-8, without spaces around it, its punctuation included
+    double start = 0;
+    double end = 0;
+    float probability = 0;  ///< in [0, 1]: the mean of its tokens'
+};
+
+/// A part of a request's audio to which the recognizer itself gave times.
+struct TimedPiece {
+    std::string text;  ///< UTF-8, trimmed, not empty
+    double start = 0;  ///< as a word's
+    double end = 0;
+    float average_log_probability = 0;  ///< of its tokens, natural logarithm
+    float no_speech_probability = 0;    ///< in [0, 1]
+    float temperature = 0;              ///< of the decoding that gave the text; 0 = greedy
+    std::vector<TimedWord> words;       ///< if asked for
+};
+
 /// A union of what the tasks return; a family fills what its task has.
 struct TaskResult {
     std::string text;                  ///< asr: UTF-8, trimmed
+    std::vector<TimedPiece> pieces;    ///< asr: in order; empty where a family gives no times
+    std::string language;              ///< asr: ISO 639-1, given or detected; empty = not told
     std::vector<std::int32_t> tokens;  ///< asr: token ids without start and end
     bool truncated = false;  ///< asr: the token limit ended the segment, not the end token
     std::vector<float>

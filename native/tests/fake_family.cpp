@@ -315,6 +315,8 @@ ModelInfo describe(const TensorSource& file, TaskKind task) {
         .max_segment_seconds = file.number("fake.max_segment_seconds"),
         .window_samples = vad ? kWindowSamples : 0,
         .stateful = vad,
+        .languages = {},
+        .option_names = {"suppressBlank", "fault", "calls", "rank"},
     };
 }
 

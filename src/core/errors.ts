@@ -41,6 +41,7 @@ const ERRORS = {
   INPUT_FETCH_FAILED: row(SERVER, 502, true, 'the input could not be fetched: %s'),
   FFMPEG_MISSING: row(SERVER, 501, false, 'this format needs ffmpeg, which is not installed: %s'),
   MODEL_UNKNOWN: row('not_found', 404, false, 'unknown model: %s'),
+  OPTION_UNSUPPORTED: row(INVALID, 400, false, 'the model does not have this option: %s'),
   TASK_UNSUPPORTED: row(INVALID, 400, false, 'the model does not do this task: %s'),
   MODEL_DOWNLOAD_FAILED: row(SERVER, 502, true, 'the model could not be downloaded: %s'),
   MODEL_FILE_INVALID: row(INVALID, 422, false, 'the model file is not usable: %s'),

@@ -106,12 +106,25 @@ export const VadOptions = z.strictObject({
 });
 export type VadOptions = z.infer<typeof VadOptions>;
 
+/** What one channel of a recording holds, such as `agent` or `caller`. */
+export const SpeakerLabel = z.string().trim().min(1).max(64);
+
 export const TranscribeOptions = z.strictObject({
-  /** A language tag such as `en`; without it the model decides. */
+  /** A language tag such as `en`; without it the model decides, once for the whole input. */
   language: z
     .string()
     .regex(/^[a-z]{2,3}(-[A-Za-z0-9]{2,8})*$/)
     .optional(),
+  /** The text is English whatever is spoken. */
+  translate: z.boolean().default(false),
+  /** What was said before, or names and words that may occur. */
+  prompt: z.string().max(4_096).optional(),
+  /** With the time of every word. */
+  words: z.boolean().default(false),
+  /** `mix`: one voice track. `split`: each channel is transcribed by itself, as a call recording has them. */
+  channels: z.enum(['mix', 'split']).default('mix'),
+  /** Who speaks on each channel, in order; without it `channel 1`, `channel 2` …. Only with `split`. */
+  speakers: z.array(SpeakerLabel).min(1).max(8).optional(),
   /** Longer speech is split; the model's own limit still holds. */
   maxSegmentSeconds: z.number().gt(0).optional(),
   vad: VadOptions.prefault({}),

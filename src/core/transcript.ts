@@ -11,11 +11,32 @@ import {
 
 export const TRANSCRIPT_SCHEMA_VERSION = RESULT_SCHEMA_VERSION;
 
+/** How sure the recognizer is, where its family tells: 0 not at all, 1 entirely. */
+const Confidence = z.number().min(0).max(1);
+
+export const TranscriptWord = z.strictObject({
+  /** Seconds from the beginning of the input. */
+  start: z.number().min(0),
+  end: z.number().min(0),
+  text: z.string(),
+  confidence: Confidence.optional(),
+});
+export type TranscriptWord = z.infer<typeof TranscriptWord>;
+
 export const TranscriptSegment = z.strictObject({
   /** Seconds from the beginning of the input. */
   start: z.number().min(0),
   end: z.number().min(0),
   text: z.string(),
+  /** Who speaks, where channels were transcribed one by one. */
+  speaker: z.string().optional(),
+  confidence: Confidence.optional(),
+  /** How likely the recognizer thinks it that nobody speaks here. */
+  noSpeechProbability: Confidence.optional(),
+  /** Of the decoding that gave the text; 0 = greedy. */
+  temperature: z.number().min(0).optional(),
+  /** If they were asked for. */
+  words: z.array(TranscriptWord).optional(),
   /** The token limit ended the segment, not the model. */
   truncated: z.boolean().optional(),
 });
@@ -29,6 +50,8 @@ export const Transcript = z.strictObject({
   /** A result that names no task is a transcript. */
   task: z.literal('transcribe').default('transcribe'),
   ...resultSource,
+  /** ISO 639-1; of what was spoken, given or detected. */
+  language: z.string().optional(),
   text: z.string(),
   segments: z.array(TranscriptSegment),
   noSpeech: z.boolean(),

@@ -98,10 +98,40 @@ export interface TaskItem {
   readonly options: TaskOptions;
 }
 
+/** Times are seconds from the beginning of the item's audio and lie within it. */
+export interface TimedWord {
+  /** Without spaces around it, its punctuation included. */
+  readonly text: string;
+  readonly start: number;
+  readonly end: number;
+  /** In [0, 1]: the mean of its tokens'. */
+  readonly probability: number;
+}
+
+/** A part of an item's audio to which the recognizer itself gave times. */
+export interface TimedPiece {
+  /** Trimmed, not empty. */
+  readonly text: string;
+  readonly start: number;
+  readonly end: number;
+  /** Of its tokens, natural logarithm. */
+  readonly averageLogProbability: number;
+  /** In [0, 1]. */
+  readonly noSpeechProbability: number;
+  /** Of the decoding that gave the text; 0 = greedy. */
+  readonly temperature: number;
+  /** If asked for. */
+  readonly words: readonly TimedWord[];
+}
+
 /** A union of what the tasks return. */
 export interface TaskResult {
   /** asr */
   readonly text: string;
+  /** asr: in order; empty where a family gives no times. */
+  readonly pieces: readonly TimedPiece[];
+  /** asr: ISO 639-1, given or detected; empty = not told. */
+  readonly language: string;
   /** asr: token ids without start and end. */
   readonly tokens: Int32Array;
   /** asr: the token limit ended the segment, not the model. */
@@ -199,6 +229,10 @@ export interface ModelInfo {
   readonly windowSamples: number;
   /** Requests carry a state from `createState()`. */
   readonly stateful: boolean;
+  /** asr: ISO 639-1, what it can recognize. */
+  readonly languages: readonly string[];
+  /** What `TaskItem.options` may hold; native/framework/session.h says what each means. */
+  readonly optionNames: readonly string[];
 }
 
 export interface LoadedModel {

@@ -11,6 +11,9 @@ test('a job needs an input, a model and a time; the rest has defaults', () => {
     task: 'transcribe',
     model: 'm',
     options: {
+      translate: false,
+      words: false,
+      channels: 'mix',
       vad: {
         threshold: 0.5,
         minSilenceMs: 400,

@@ -36,6 +36,8 @@ describe.skipIf(!TEST_ADDON_BUILT)('models and pools', () => {
       maxSegmentSeconds: 0,
       windowSamples: 512,
       stateful: true,
+      languages: [],
+      optionNames: ['suppressBlank', 'fault', 'calls', 'rank'],
     });
     await model.close();
     await model.close();

@@ -17,6 +17,8 @@ export function result(text: string): TaskResult {
   return {
     text,
     tokens: new Int32Array(),
+    pieces: [],
+    language: '',
     truncated: false,
     probabilities: new Float32Array(),
   };
@@ -223,6 +225,8 @@ export class DoubleEngine implements Engine {
         nativeBatch: true,
         maxSegmentSeconds: 0,
         windowSamples: 0,
+        languages: [],
+        optionNames: ['suppressBlank'],
         stateful: path.startsWith('vad'),
       },
       createPool: (options) => this.#createPool(path, options),

@@ -29,6 +29,8 @@ export interface EngineScript {
 const NOTHING: TaskResult = {
   text: '',
   tokens: new Int32Array(),
+  pieces: [],
+  language: '',
   truncated: false,
   probabilities: new Float32Array(),
 };
@@ -124,6 +126,8 @@ function scriptedModel(script: EngineScript, task: ModelInfo['task']): LoadedMod
     nativeBatch: true,
     maxSegmentSeconds: task === 'asr' ? 10 : 0,
     windowSamples: task === 'vad' ? WINDOW_SAMPLES : 0,
+    languages: [],
+    optionNames: ['suppressBlank'],
     stateful: task === 'vad',
   };
   return {

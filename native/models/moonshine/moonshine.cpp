@@ -20,7 +20,9 @@ ModelInfo describe(const Weights& weights) {
             .name = weights.name,
             .weight_bytes = weights.bytes(),
             .native_batch = true,
-            .max_segment_seconds = kLongestSegmentSeconds};
+            .max_segment_seconds = kLongestSegmentSeconds,
+            .languages = {"en"},
+            .option_names = {"suppressBlank"}};
 }
 
 class LoadedModel final : public ILoadedModel {

@@ -181,10 +181,10 @@ interface ItemRequest {
 
 /** Over everything that a result says: nothing is left out of the comparison. */
 function digest(results: readonly TaskResult[]): string {
-  const said = results.map(({ text, tokens, truncated, probabilities }) => {
+  const said = results.map(({ text, pieces, language, tokens, truncated, probabilities }) => {
     const { buffer, byteOffset, byteLength } = probabilities;
     const bytes = Buffer.from(buffer, byteOffset, byteLength).toString('base64');
-    return { text, tokens: [...tokens], truncated, probabilities: bytes };
+    return { text, pieces, language, tokens: [...tokens], truncated, probabilities: bytes };
   });
   return sha256Of(JSON.stringify(said));
 }
