@@ -41,6 +41,7 @@ TimedPiece piece_of(std::vector<TimedWord> words, bool keep_words) {
         .start = words.front().start,
         .end = words.back().end,
         .average_log_probability = std::log(kProbability),
+        .words = {},
     };
     if (keep_words) piece.words = std::move(words);
     return piece;

@@ -17,9 +17,12 @@ export interface RecognizerOptions {
   readonly words?: true;
 }
 
-export type RecognitionWishes = Partial<
-  Pick<TranscribeOptions, 'language' | 'translate' | 'prompt' | 'words'>
->;
+/** What is asked for; what is left out or undefined is not. */
+export type RecognitionWishes = {
+  readonly [Name in 'language' | 'translate' | 'prompt' | 'words']?:
+    | TranscribeOptions[Name]
+    | undefined;
+};
 
 const MOST_LANGUAGES_NAMED = 12;
 
