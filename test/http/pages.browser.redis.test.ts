@@ -87,7 +87,7 @@ describe.skipIf(CHROMIUM === undefined)('the pages in a browser', { timeout: TIM
       .getByRole('list', { name: 'Segments' })
       .getByRole('listitem')
       .allTextContents();
-    expect(rows.map((row) => row.replace(/^[\d:]+/, ''))).toEqual([
+    expect(rows.map((row) => row.replace(/^[\d:.]+/, ''))).toEqual([
       'agent call',
       'caller one',
       'agent two',
