@@ -102,7 +102,7 @@ test('verbose_json has the segments with their times', async () => {
 });
 
 /** A worker that commits what a recognizer with words tells; by the options of the job. */
-async function startSpeaking(seen: (options: unknown) => void): Promise<AsyncDisposable> {
+function startSpeaking(seen: (options: unknown) => void): AsyncDisposable {
   const { results } = server.services;
   return startWorker(server.redis.address, SPEAKING, async (job) => {
     const id = String(job.id);
@@ -120,7 +120,7 @@ async function startSpeaking(seen: (options: unknown) => void): Promise<AsyncDis
 
 test('verbose_json has words when they are asked for, and what the recognizer thinks of a segment', async () => {
   const seen = vi.fn();
-  await using _ = await startSpeaking(seen);
+  await using _ = startSpeaking(seen);
   const ask = async (granularities: ('word' | 'segment')[]) =>
     client.audio.transcriptions.create({
       file: await speech('hello'),
@@ -154,7 +154,7 @@ test('verbose_json has words when they are asked for, and what the recognizer th
 
 test('a translation asks for English', async () => {
   const seen = vi.fn();
-  await using _ = await startSpeaking(seen);
+  await using _ = startSpeaking(seen);
   const ask = async (format: 'json' | 'verbose_json' | 'text') =>
     client.audio.translations.create({
       file: await speech('hallo'),
