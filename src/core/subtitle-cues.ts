@@ -26,6 +26,8 @@ export interface Cue {
 export interface CueOptions {
   /** Where the speaker changes, the text says who it is: `agent: Hello.` @defaultValue false */
   readonly namesSpeakers?: boolean;
+  /** Of the audio: no cue is made longer than that. @defaultValue without end */
+  readonly durationMs?: number;
 }
 
 const MAX_LINES = 2;
@@ -49,7 +51,7 @@ interface Group {
 
 export function layOutCues(
   segments: readonly TimedText[],
-  { namesSpeakers = false }: CueOptions = {},
+  { namesSpeakers = false, durationMs = Number.POSITIVE_INFINITY }: CueOptions = {},
 ): Cue[] {
   const inOrder = segments.toSorted((a, b) => a.start - b.start);
   const groups = inOrder
@@ -57,6 +59,7 @@ export function layOutCues(
     .toSorted((a, b) => startOf(a.words) - startOf(b.words));
   return readableTimes(
     groups.map((group, at) => cueOf(group, group.speaker !== groups[at - 1]?.speaker)),
+    durationMs,
   );
 }
 

@@ -22,10 +22,18 @@ const SHORTEST_WITH_GAP_MS = 500;
  * Cues that never overlap and never run backwards. A cue that is too short to be read goes on into the pause after it; every
  * cue lasts at least 1 ms (WebVTT asks for it). An overlap is taken from the earlier cue where that can give.
  * @param cues in the order of their beginnings
+ * @param durationMs of the audio: nothing goes on beyond it
  */
-export function readableTimes<Cue extends CueTimes>(cues: readonly Cue[]): Cue[] {
+export function readableTimes<Cue extends CueTimes>(
+  cues: readonly Cue[],
+  durationMs: number,
+): Cue[] {
   const apart = withoutOverlap(cues);
-  return apart.map((cue, at) => ({ ...cue, endMs: readableEnd(cue, apart[at + 1]?.startMs) }));
+  return apart.map((cue, at) => {
+    const next = apart[at + 1];
+    const latest = next === undefined ? Math.floor(durationMs) : next.startMs - CUE_GAP_MS;
+    return { ...cue, endMs: readableEnd(cue, latest) };
+  });
 }
 
 function withoutOverlap<Cue extends CueTimes>(cues: readonly Cue[]): Cue[] {
@@ -43,11 +51,10 @@ function withoutOverlap<Cue extends CueTimes>(cues: readonly Cue[]): Cue[] {
   return laid;
 }
 
-function readableEnd({ startMs, endMs, lines }: CueTimes, nextStartMs = Infinity): number {
+function readableEnd({ startMs, endMs, lines }: CueTimes, latest: number): number {
   const characters = lines.reduce((sum, line) => sum + charactersOf(line).length, 0);
   const readMs = Math.ceil((1_000 * characters) / MAX_READING_SPEED);
   const wanted = startMs + Math.min(MAX_CUE_MS, Math.max(MIN_CUE_MS, readMs));
-  const latest = nextStartMs - CUE_GAP_MS;
   const extended = Math.max(endMs, Math.min(wanted, latest));
   return extended > latest && latest - startMs >= SHORTEST_WITH_GAP_MS ? latest : extended;
 }

@@ -8,6 +8,8 @@ export type TranscriptFormat = (typeof TRANSCRIPT_FORMATS)[number];
 /** What the renderers read; JSON keeps every other field too. */
 export interface RenderableTranscript {
   readonly segments: readonly TimedText[];
+  /** Where it is known, no subtitle goes on after the end. */
+  readonly audio?: { readonly durationSeconds: number };
 }
 
 export function isTranscriptFormat(value: string): value is TranscriptFormat {
@@ -22,16 +24,17 @@ export function renderTranscript(
   transcript: RenderableTranscript,
   format: TranscriptFormat,
 ): string {
-  const { segments } = transcript;
+  const { segments, audio } = transcript;
+  const limits = audio === undefined ? {} : { durationMs: 1_000 * audio.durationSeconds };
   switch (format) {
     case 'txt':
       return renderText(segments);
     case 'json':
       return `${JSON.stringify(transcript, undefined, 2)}\n`;
     case 'srt':
-      return renderSrt(layOutCues(segments, { namesSpeakers: true }));
+      return renderSrt(layOutCues(segments, { ...limits, namesSpeakers: true }));
     case 'vtt':
-      return renderVtt(layOutCues(segments));
+      return renderVtt(layOutCues(segments, limits));
     case 'tsv':
       return renderTsv(segments);
     default: {

@@ -83,6 +83,12 @@ test('a cue that is too short to be read goes on into the pause after it', () =>
   expect(alone?.endMs).toBe(Math.ceil((1_000 * shown) / MAX_READING_SPEED));
 });
 
+test('no cue goes on after the audio has ended', () => {
+  const segments = [spoken(0, 0.4, 'Yes.')];
+  const vtt = renderTranscript({ segments, audio: { durationSeconds: 0.7 } }, 'vtt');
+  expect(parseVtt(vtt)).toMatchObject([{ startMs: 0, endMs: 700 }]);
+});
+
 test('somebody who speaks while another does is shown in between', () => {
   const long = spoken(0, 12, 'This is a long story. And it goes on. There is no end to it.', 'A');
   const cues = layOutCues([long, spoken(6, 6.5, 'Oh!', 'B')]);
