@@ -30,9 +30,9 @@ constexpr std::size_t kId3HeaderBytes = 10;
 
 class DecodedInput final : public AudioInput {
   public:
-    explicit DecodedInput(std::unique_ptr<FrameReader> reader)
+    DecodedInput(std::unique_ptr<FrameReader> reader, std::optional<int> channel)
         : reader_(std::move(reader)),
-          writer_(reader_->info().sample_rate, reader_->info().channels) {
+          writer_(reader_->info().sample_rate, reader_->info().channels, channel) {
         const auto frames = static_cast<std::size_t>(reader_->info().sample_rate / kStepsPerSecond);
         frames_.resize(frames * static_cast<std::size_t>(reader_->info().channels));
     }
@@ -147,18 +147,20 @@ std::unique_ptr<FrameReader> open_reader(const std::filesystem::path& file) {
 
 }  // namespace
 
-std::unique_ptr<AudioInput> open_file(const std::filesystem::path& file) {
+std::unique_ptr<AudioInput> open_file(const std::filesystem::path& file,
+                                      std::optional<int> channel) {
     try {
-        return std::make_unique<DecodedInput>(open_reader(file));
+        return std::make_unique<DecodedInput>(open_reader(file), channel);
     } catch (const Error& error) {
         rethrow_naming(file, error);
     }
 }
 
 std::unique_ptr<AudioInput> open_pipe(int read_descriptor, int stall_timeout_ms,
-                                      const CancelToken& cancel) {
+                                      const CancelToken& cancel, std::optional<int> channel) {
     auto bytes = std::make_unique<PipeReader>(read_descriptor, stall_timeout_ms);
-    return std::make_unique<DecodedInput>(std::make_unique<WavReader>(std::move(bytes), cancel));
+    return std::make_unique<DecodedInput>(std::make_unique<WavReader>(std::move(bytes), cancel),
+                                          channel);
 }
 
 }  // namespace wavepool::audio

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -47,13 +48,16 @@ class AudioInput {
 
 /// Recognizes WAV, MP3 and FLAC by content, never by name or by what a header claims about sizes.
 /// Throws Error{kInputNotFound | kInputEmpty | kInputUndecodable}; kInputUndecodable is also the
-/// answer for formats that ffmpeg might know: the caller then tries open_pipe().
-[[nodiscard]] std::unique_ptr<AudioInput> open_file(const std::filesystem::path& file);
+/// answer for formats that ffmpeg might know: the caller then tries open_pipe(). With `channel`,
+/// counted from 0, the store holds that channel and no mix; kInvalidRequest when it is not there.
+[[nodiscard]] std::unique_ptr<AudioInput> open_file(const std::filesystem::path& file,
+                                                    std::optional<int> channel = std::nullopt);
 
 /// A WAV stream (sizes unknown) read from a pipe, as an ffmpeg child writes it. Takes ownership of
 /// the descriptor. Reading waits for data at most until `cancel` is raised or `stall_timeout_ms`
-/// pass without a byte (kInputUndecodable).
+/// pass without a byte (kInputUndecodable). `channel` as for open_file().
 [[nodiscard]] std::unique_ptr<AudioInput> open_pipe(int read_descriptor, int stall_timeout_ms,
-                                                    const CancelToken& cancel);
+                                                    const CancelToken& cancel,
+                                                    std::optional<int> channel = std::nullopt);
 
 }  // namespace wavepool::audio

@@ -22,16 +22,25 @@ int checked_channels(int channels) {
     return channels;
 }
 
+std::optional<ChannelSelector> selector_of(int channels, std::optional<int> channel) {
+    if (!channel) return std::nullopt;
+    if (*channel < 0 || *channel >= channels)
+        throw Error(ErrorCode::kInvalidRequest, "channel " + std::to_string(*channel) + " of " +
+                                                    std::to_string(channels) + ", counted from 0");
+    return ChannelSelector(channels, *channel);
+}
+
 }  // namespace
 
-SampleWriter::SampleWriter(int sample_rate, int channels)
+SampleWriter::SampleWriter(int sample_rate, int channels, std::optional<int> channel)
     : channels_(checked_channels(channels)),
-      mixer_(channels, checked_rate(sample_rate)),
+      selector_(selector_of(channels, channel)),
+      mixer_(selector_ ? 1 : channels, checked_rate(sample_rate)),
       resampler_(sample_rate) {}
 
 void SampleWriter::write(std::span<const float> interleaved) {
     mono_.clear();
-    mixer_.push(interleaved, mono_);
+    mixer_.push(selector_ ? selector_->select(interleaved) : interleaved, mono_);
     resample(false);
 }
 

@@ -1,23 +1,26 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "audio/audio_input.h"
 #include "audio/channel_mixer.h"
+#include "audio/channel_selector.h"
 #include "audio/resampler.h"
 #include "framework/sample_store.h"
 
 namespace wavepool::audio {
 
-/// Frames of any rate and number of channels become 16 kHz mono in a store: mixed, then resampled.
-/// The samples do not depend on how the frames are divided over the calls. Used by one thread at a
-/// time; `store()` by any.
+/// Frames of any rate and number of channels become 16 kHz mono in a store: mixed, or one channel
+/// of them, then resampled. The samples do not depend on how the frames are divided over the calls.
+/// Used by one thread at a time; `store()` by any.
 class SampleWriter {
   public:
-    /// Throws Error{kInvalidRequest} outside kMinSampleRate…kMaxSampleRate and 1…kMaxChannels.
-    SampleWriter(int sample_rate, int channels);
+    /// `channel` counts from 0; without it all are mixed. Throws Error{kInvalidRequest} outside
+    /// kMinSampleRate…kMaxSampleRate and 1…kMaxChannels, and for a channel that is not there.
+    SampleWriter(int sample_rate, int channels, std::optional<int> channel = std::nullopt);
 
     [[nodiscard]] const std::shared_ptr<SampleStore>& store() const noexcept { return store_; }
 
@@ -34,6 +37,7 @@ class SampleWriter {
 
     const int channels_;
     const std::shared_ptr<SampleStore> store_ = std::make_shared<SampleStore>();
+    std::optional<ChannelSelector> selector_;
     ChannelMixer mixer_;
     Resampler resampler_;
     std::vector<float> mono_;

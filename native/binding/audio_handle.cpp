@@ -5,9 +5,12 @@
 
 #include <cerrno>
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <system_error>
 #include <utility>
 
+#include "audio/frame_reader.h"
 #include "binding/convert.h"
 #include "binding/promise_task.h"
 
@@ -47,6 +50,14 @@ Napi::Value open(Napi::Env env, std::shared_ptr<AudioCore> core,
         [&](auto job) { dispatch(environment, borrowed, std::move(job)); });
 }
 
+std::optional<int> read_channel(Napi::Value value) {
+    if (value.IsUndefined()) return std::nullopt;
+    const std::int64_t channel = read_integer(value, "channel");
+    if (channel < 0 || channel >= audio::kMaxChannels)
+        throw Error(ErrorCode::kInvalidRequest, "there is no channel " + std::to_string(channel));
+    return static_cast<int>(channel);
+}
+
 SampleStore& open_store(const AudioCore& core) {
     if (!core.store) throw Error(ErrorCode::kInvalidRequest, "the input is closed");
     return *core.store;
@@ -75,7 +86,9 @@ Napi::FunctionReference AudioHandle::define(Napi::Env env) {
 Napi::Value AudioHandle::open_file(const Napi::CallbackInfo& info) {
     return guarded(info.Env(), [&] {
         return open(info.Env(), std::make_shared<AudioCore>(),
-                    [path = read_string(info[0], "path")] { return audio::open_file(path); });
+                    [path = read_string(info[0], "path"), channel = read_channel(info[1])] {
+                        return audio::open_file(path, channel);
+                    });
     });
 }
 
@@ -83,11 +96,12 @@ Napi::Value AudioHandle::open_pipe(const Napi::CallbackInfo& info) {
     return guarded(info.Env(), [&] {
         const auto descriptor = static_cast<int>(read_integer(info[0], "readDescriptor"));
         const auto stall_timeout_ms = static_cast<int>(read_integer(info[1], "stallTimeoutMs"));
+        const std::optional<int> channel = read_channel(info[2]);
         auto core = std::make_shared<AudioCore>();
         core->own_thread = std::make_unique<WorkerThreads>(1);
         core->token = CancelToken::create();
-        return open(info.Env(), core, [descriptor, stall_timeout_ms, token = core->token] {
-            return audio::open_pipe(descriptor, stall_timeout_ms, token);
+        return open(info.Env(), core, [descriptor, stall_timeout_ms, channel, token = core->token] {
+            return audio::open_pipe(descriptor, stall_timeout_ms, token, channel);
         });
     });
 }

@@ -41,7 +41,8 @@ class AudioHandle : public Wrapped<AudioHandle, AudioCore> {
 
     using Wrapped::Wrapped;
 
-    // openFile(path) and openPipe(readDescriptor, stallTimeoutMs) return promises of a handle.
+    // openFile(path, channel?) and openPipe(readDescriptor, stallTimeoutMs, channel?) return
+    // promises of a handle. Without a channel, counted from 0, it holds the mix of all.
     static Napi::Value open_file(const Napi::CallbackInfo& info);
     static Napi::Value open_pipe(const Napi::CallbackInfo& info);
     // openLive(sampleRate, channels): a handle that append() fills.

@@ -256,6 +256,29 @@ TEST(AudioInput, StopsWhenCancelledAndKeepsWhatItHas) {
     EXPECT_GT(rms(kept), 0.1);
 }
 
+TEST(AudioInput, GivesOneChannelAsIfItWereAllThereIs) {
+    const std::vector<std::vector<float>> channels{noise(50000, 3), noise(50000, 4, 0.0F),
+                                                   noise(50000, 5)};
+    for (const int rate : {16000, 8000}) {
+        const TemporaryFile file(wav16(interleave(channels), rate, 3).bytes());
+        for (const int channel : {0, 1, 2}) {
+            const auto one = open_file(file.path(), channel);
+            const Decoded decoded = decode_all(*one, 1000);
+            const TemporaryFile alone(wav16(channels[channel], rate).bytes());
+            EXPECT_EQ(decoded.samples, decode_all(*open_file(alone.path())).samples) << channel;
+            EXPECT_EQ(one->info().channels, 3);
+            EXPECT_TRUE(one->warnings().empty());
+        }
+    }
+}
+
+TEST(AudioInput, RefusesAChannelThatIsNotThere) {
+    const TemporaryFile file(wav16(interleave({noise(100, 1), noise(100, 2)}), 16000, 2).bytes());
+    for (const int channel : {-1, 2, 63})
+        EXPECT_EQ(failure_of([&] { (void)open_file(file.path(), channel); }),
+                  ErrorCode::kInvalidRequest);
+}
+
 TEST(AudioInput, KeepsOneSidedSpeechAtFullLevelAndSaysSo) {
     const std::vector<float> speech = decode(flac_bytes()).samples;
     const std::vector<float> silence(speech.size(), 0.0F);

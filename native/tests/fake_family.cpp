@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "framework/tensor_source.h"
+#include "tests/fake_language.h"
 #include "tests/fake_stream.h"
 #include "tests/faults.h"
 #include "tests/planted_defects.h"
@@ -154,8 +155,7 @@ class Session : public IVoiceTaskSession, public IParallelVoiceTaskSessionFactor
   protected:
     [[nodiscard]] TaskResult compute(const TaskRequest& request) {
         apply_run_faults(request);
-        TaskResult result =
-            task_kind() == TaskKind::kAsr ? transcribe(request.audio.copy()) : detect(request);
+        TaskResult result = task_kind() == TaskKind::kAsr ? transcribe(request) : detect(request);
         const bool first = std::exchange(first_run_, false);
         if (first && fault_armed("first-run")) result.text += " first";
         ++calls_;
@@ -188,10 +188,12 @@ class Session : public IVoiceTaskSession, public IParallelVoiceTaskSessionFactor
     }
 
   private:
-    static TaskResult transcribe(std::span<const float> samples) {
+    [[nodiscard]] TaskResult transcribe(const TaskRequest& request) const {
+        const std::vector<float> samples = request.audio.copy();
         TaskResult result;
         const std::uint64_t hash = checksum(samples);
         result.text = "fake " + hex(hash) + " " + std::to_string(samples.size());
+        speak(weights_->info.languages, request, hash, result);
         for (std::size_t i = 0; i < samples.size(); i += kTokenSamples) {
             result.tokens.push_back(static_cast<std::int32_t>((hash + i) % 32768));
         }
@@ -306,6 +308,10 @@ class Model final : public ILoadedModel {
 
 ModelInfo describe(const TensorSource& file, TaskKind task) {
     const bool vad = task == TaskKind::kVad;
+    std::vector<std::string> languages = languages_of(file);
+    std::vector<std::string> option_names{"suppressBlank", "fault", "calls", "rank"};
+    if (!languages.empty())
+        option_names.insert(option_names.end(), {"language", "translate", "prompt", "words"});
     return {
         .family = file.string("general.architecture"),
         .task = task,
@@ -315,8 +321,8 @@ ModelInfo describe(const TensorSource& file, TaskKind task) {
         .max_segment_seconds = file.number("fake.max_segment_seconds"),
         .window_samples = vad ? kWindowSamples : 0,
         .stateful = vad,
-        .languages = {},
-        .option_names = {"suppressBlank", "fault", "calls", "rank"},
+        .languages = std::move(languages),
+        .option_names = std::move(option_names),
     };
 }
 

@@ -12,9 +12,13 @@ namespace wavepool::fake {
 /// benchmarks of everything around the models.
 ///
 /// "fake" (asr): the text is "fake CHECKSUM COUNT" over the samples of the segment; tokens are one
-/// id per 1600 samples. "fake-vad" (vad): one probability per 512 samples from their loudness,
-/// smoothed with the probability before it, which the state carries. Both also stream
-/// (fake_stream.h).
+/// id per 1600 samples. It speaks languages where its file has fake.languages (string: "en,de"):
+/// then the options of all asr families are taken, too, and a result has a language (by the
+/// checksum, unless given) and two pieces of probability 0.9, the first word and the others; its
+/// words, which they have if asked, share the segment equally. A translation begins with
+/// "translated". A prompt that begins with "echo " is put, with the language, after the text.
+/// "fake-vad" (vad): one probability per 512 samples from their loudness, smoothed with the
+/// probability before it, which the state carries. Both also stream (fake_stream.h).
 ///
 /// The GGUF file has these metadata keys: general.architecture, general.name; fake.capacity
 /// (integer: sessions supported), fake.native_batch (integer: 1 or 0), fake.max_segment_seconds

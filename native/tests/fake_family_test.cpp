@@ -65,5 +65,42 @@ TEST_F(FakeFamily, AGateHoldsWhoeverComesToItUntilItIsOpened) {
     EXPECT_EQ(fake::live_objects().weights, 0);
 }
 
+TEST_F(FakeFamily, SpeaksTheLanguagesOfItsFile) {
+    const std::string bytes = testing::GgufBuilder()
+                                  .string("general.architecture", "fake")
+                                  .string("general.name", "polyglot")
+                                  .string("fake.languages", "en,de")
+                                  .uint32("fake.capacity", 1)
+                                  .uint32("fake.native_batch", 0)
+                                  .float32("fake.max_segment_seconds", 0)
+                                  .f32("fake.weight", {4}, {1, 2, 3, 4})
+                                  .bytes();
+    const auto model = load_model(folder_.write("polyglot.gguf", bytes), fake::families());
+    EXPECT_EQ(model->info().languages, (std::vector<std::string>{"en", "de"}));
+    const auto session = model->create_session({});
+    auto& offline = dynamic_cast<IOfflineVoiceTaskSession&>(*session);
+    const auto store = std::make_shared<SampleStore>();
+    store->append(testing::noise(16000, 1));
+    TaskRequest request{.audio = {store, 0, 16000}, .state = nullptr, .options = {}, .cancel = {}};
+    const TaskResult plain = offline.run(request);
+    EXPECT_TRUE(plain.language == "en" || plain.language == "de");
+    ASSERT_EQ(plain.pieces.size(), 2U);
+    EXPECT_EQ(plain.pieces[0].text + " " + plain.pieces[1].text, plain.text);
+    EXPECT_TRUE(plain.pieces[0].words.empty());
+
+    request.options = {{"language", std::string("de")},
+                       {"translate", true},
+                       {"words", true},
+                       {"prompt", std::string("echo Ada")}};
+    const TaskResult asked = offline.run(request);
+    EXPECT_EQ(asked.language, "de");
+    EXPECT_EQ(asked.text, "translated " + plain.text + " [de Ada]");
+    EXPECT_EQ(asked.pieces[1].words.size(), 5U);
+    EXPECT_DOUBLE_EQ(asked.pieces[1].words.back().end, 1);
+
+    request.options = {{"language", std::string("fr")}};
+    EXPECT_EQ(code_thrown_by([&] { (void)offline.run(request); }), "INVALID_REQUEST");
+}
+
 }  // namespace
 }  // namespace wavepool

@@ -29,7 +29,7 @@ interface RunOptions extends PlaceOptions, CapacityOptions, TaskOptions, FormatO
 }
 
 /** Several of these in one stream are none. */
-const FILES_ONLY: ReadonlySet<ResultFormat> = new Set(['srt', 'vtt', 'audacity']);
+const FILES_ONLY: ReadonlySet<ResultFormat> = new Set(['srt', 'vtt', 'tsv', 'audacity']);
 
 const HELP = `
 Without --out the results are printed on stdout. With --out they are written to a tree like that of the inputs:
@@ -45,6 +45,7 @@ Examples:
   wavepool run talk.mp3
   wavepool run recordings --out transcripts
   wavepool run recordings more.flac --out transcripts --format txt,json,srt,vtt
+  wavepool run calls --channels split --speakers agent,caller --out transcripts
   wavepool run recordings --task vad --out speech --format json,rttm,audacity
 
 Exit codes: 0 all done, 1 some inputs failed, 2 usage, 3 this machine or its services, 130 interrupted.`;
@@ -67,7 +68,7 @@ export function addRunCommand(program: Command, context: CliContext): void {
   });
 }
 
-/** @throws {WavepoolError} INPUT_NOT_FOUND, INVALID_REQUEST, TASK_UNSUPPORTED */
+/** @throws {WavepoolError} INPUT_NOT_FOUND, INVALID_REQUEST, TASK_UNSUPPORTED, OPTION_UNSUPPORTED */
 async function requestOf(
   paths: readonly string[],
   options: RunOptions,

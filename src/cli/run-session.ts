@@ -9,6 +9,8 @@ import type { Config, LogLevel } from '../core/config.ts';
 import type { RawAudioFormat } from '../core/job.ts';
 import type { JobResult } from '../core/job-result.ts';
 import { type ResultFormat, renderResult } from '../core/result-formats.ts';
+import type { Transcript } from '../core/transcript.ts';
+import { renderTranscript } from '../core/transcript-formats.ts';
 import type { InstalledModel } from '../models/model-store.ts';
 import { LocalResultStore } from '../storage/local-result-store.ts';
 import type { WorkerCrash } from '../worker/supervisor.ts';
@@ -33,6 +35,7 @@ import {
   summaryJson,
 } from './run-report.ts';
 import type { TaskChoice } from './task-options.ts';
+import { assertModelHas } from './transcribe-options.ts';
 
 /** Batches of work that wait in the queue for each slot: none ever starves, and a stop leaves little behind. */
 const LOOK_AHEAD_BATCHES = 4;
@@ -105,6 +108,7 @@ class RunSession {
     const pull = { quiet, signal };
     const model = await pullModel(store, this.#request.model, this.#context, pull);
     const detector = await pullModel(store, DETECTOR_MODEL, this.#context, pull);
+    await assertModelHas(model, this.#request, config);
     const results = await LocalResultStore.open(resultsFolder(config));
     const { roots, rawFormat, watch } = this.#request;
     if (watch !== undefined && !quiet) this.#say(`watching ${roots.directories.join(', ')}`);
@@ -181,7 +185,8 @@ class RunSession {
     this.#view.aside(() => {
       if (!single && format === 'json') printLine(stdout, JSON.stringify(result));
       else if (!single && format === 'txt' && result.task === 'transcribe')
-        printLine(stdout, `${shownPath(filePath, process.cwd())}: ${result.text}`);
+        for (const line of linesOf(result))
+          printLine(stdout, `${shownPath(filePath, process.cwd())}: ${line}`);
       else stdout.write(renderResult(result, format));
     });
   };
@@ -200,6 +205,13 @@ class RunSession {
     const text = quiet ? describeFailures(summary, folder) : describeSummary(summary, folder);
     this.#context.stderr.write(text);
   }
+}
+
+/** The text is one line; where speakers are told apart each turn is. */
+function linesOf(transcript: Transcript): string[] {
+  const told = transcript.segments.some(({ speaker }) => speaker !== undefined);
+  if (!told) return [transcript.text];
+  return renderTranscript(transcript, 'txt').trimEnd().split('\n');
 }
 
 /** Failed inputs are in the summary; the workers' own words about them would only get in the way. */

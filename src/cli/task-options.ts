@@ -1,4 +1,4 @@
-/** What is asked of the inputs: the task, the model that does it, and how speech is told from silence. */
+/** What is asked of the inputs: the task, the model that does it, and how it does it. */
 import type { Command } from 'commander';
 import { InvalidArgumentError, Option } from 'commander';
 import type { RunJobSettings } from '../bulk/run-directory.ts';
@@ -15,13 +15,19 @@ import {
 import { CATALOGUE } from '../models/catalogue.ts';
 import { DETECTOR_MODEL } from './model-access.ts';
 import { DEFAULT_MODEL, parseDuration } from './options.ts';
+import {
+  addTranscribeOptions,
+  assertCatalogueSpeaks,
+  type SpokenOptions,
+  spokenOptionsOf,
+} from './transcribe-options.ts';
 
 const DEFAULT_MODELS: Readonly<Record<JobTask, ModelId>> = {
   transcribe: DEFAULT_MODEL,
   vad: DETECTOR_MODEL,
 };
 
-export interface TaskOptions {
+export interface TaskOptions extends SpokenOptions {
   readonly task: JobTask;
   readonly model?: string;
   readonly vadThreshold?: number;
@@ -50,7 +56,7 @@ export const CATALOGUE_TASKS: Readonly<Record<ModelId, JobTask>> = Object.fromEn
 
 export function addTaskOptions(command: Command): Command {
   const longest = parseDurationUpTo(60_000);
-  return command
+  command
     .addOption(
       new Option('--task <name>', 'transcribe, or vad: only where somebody speaks')
         .choices(JobTask.options)
@@ -59,7 +65,8 @@ export function addTaskOptions(command: Command): Command {
     .option(
       '--model <id>',
       `what does it; see \`wavepool models list\` (default: "${DEFAULT_MODEL}", "${DETECTOR_MODEL}" for vad)`,
-    )
+    );
+  return addTranscribeOptions(command)
     .addOption(
       new Option(
         '--vad-threshold <p>',
@@ -96,7 +103,7 @@ export function addFormatOption(command: Command): Command {
   );
 }
 
-/** @throws {WavepoolError} TASK_UNSUPPORTED */
+/** @throws {WavepoolError} TASK_UNSUPPORTED, OPTION_UNSUPPORTED, INVALID_REQUEST */
 export function taskChoiceOf(options: TaskOptions): TaskChoice {
   const { task, model = DEFAULT_MODELS[task] } = options;
   assertModelDoes(task, model, CATALOGUE_TASKS[model]);
@@ -107,8 +114,11 @@ export function taskChoiceOf(options: TaskOptions): TaskChoice {
     ...(vadMinSilence === undefined ? {} : { minSilenceMs: vadMinSilence }),
     ...(vadPad === undefined ? {} : { padMs: vadPad }),
   };
+  const spoken = spokenOptionsOf(task, options);
+  assertCatalogueSpeaks(model, spoken);
   // Nothing at all where nothing was said: other options are new work.
-  return { model, job: { task, options: Object.keys(vad).length === 0 ? {} : { vad } } };
+  const all = { ...spoken, ...(Object.keys(vad).length === 0 ? {} : { vad }) };
+  return { model, job: { task, options: all } };
 }
 
 /** @throws {WavepoolError} INVALID_REQUEST for a format that the task does not have */

@@ -63,7 +63,7 @@ export function addWatchCommand(program: Command, context: CliContext): void {
     });
 }
 
-/** @throws {WavepoolError} INPUT_NOT_FOUND, INVALID_REQUEST, TASK_UNSUPPORTED */
+/** @throws {WavepoolError} INPUT_NOT_FOUND, INVALID_REQUEST, TASK_UNSUPPORTED, OPTION_UNSUPPORTED */
 async function requestOf(
   directory: string,
   options: WatchOptions,

@@ -141,7 +141,10 @@ export type DetectionOptions = z.infer<typeof DetectionOptions>;
 
 const TRANSCRIBE = {
   task: z.literal('transcribe').default('transcribe'),
-  options: TranscribeOptions.prefault({}),
+  options: TranscribeOptions.refine(
+    ({ channels, speakers }) => speakers === undefined || channels === 'split',
+    { path: ['speakers'], message: 'speakers are named only where channels are split' },
+  ).prefault({}),
 };
 const VAD = { task: z.literal('vad'), options: DetectionOptions.prefault({}) };
 
@@ -318,6 +321,8 @@ export const PartialSegment = z.strictObject({
   end: z.number().min(0),
   /** Empty where no words were recognized, which transcripts leave out, and for tasks that give no text. */
   text: z.string(),
+  /** Who speaks, where channels are transcribed one by one. */
+  speaker: z.string().optional(),
 });
 export type PartialSegment = z.infer<typeof PartialSegment>;
 

@@ -12,7 +12,14 @@ export const LiveVadSettings = z.strictObject({
 export type LiveVadSettings = z.infer<typeof LiveVadSettings>;
 export type LiveVadSettingsInput = z.input<typeof LiveVadSettings>;
 
-export type LiveTranscribeSettingsInput = z.input<typeof TranscribeOptions>;
+/** Live audio is one voice, and its segments are told whole. */
+export const LiveTranscribeSettings = TranscribeOptions.omit({
+  words: true,
+  channels: true,
+  speakers: true,
+});
+export type LiveTranscribeSettings = z.infer<typeof LiveTranscribeSettings>;
+export type LiveTranscribeSettingsInput = z.input<typeof LiveTranscribeSettings>;
 
 /** @throws {WavepoolError} INVALID_REQUEST */
 export function parseLiveVadSettings(raw: LiveVadSettingsInput = {}): LiveVadSettings {
@@ -22,8 +29,8 @@ export function parseLiveVadSettings(raw: LiveVadSettingsInput = {}): LiveVadSet
 /** @throws {WavepoolError} INVALID_REQUEST */
 export function parseLiveTranscribeSettings(
   raw: LiveTranscribeSettingsInput = {},
-): TranscribeOptions {
-  return parsed(TranscribeOptions, raw);
+): LiveTranscribeSettings {
+  return parsed(LiveTranscribeSettings, raw);
 }
 
 function parsed<Schema extends z.ZodType>(schema: Schema, raw: unknown): z.output<Schema> {

@@ -17,6 +17,7 @@ export const RESULT_FORMATS = [
   'json',
   'srt',
   'vtt',
+  'tsv',
   'rttm',
   'audacity',
 ] as const satisfies readonly ResultFormat[];
@@ -35,6 +36,7 @@ const FILE_EXTENSIONS: Readonly<Record<ResultFormat, string>> = {
   json: 'json',
   srt: 'srt',
   vtt: 'vtt',
+  tsv: 'tsv',
   rttm: 'rttm',
   audacity: 'labels.txt',
 };
@@ -45,6 +47,7 @@ export const RESULT_MEDIA_TYPES: Readonly<Record<ResultFormat, string>> = {
   json: 'application/json',
   srt: 'application/x-subrip',
   vtt: 'text/vtt',
+  tsv: 'text/tab-separated-values',
   rttm: 'text/plain',
   audacity: 'text/plain',
 };

@@ -45,6 +45,10 @@ export const ModelStatus = z.strictObject({
   /** Known while the model is loaded. */
   family: z.string().nullable(),
   task: z.string().nullable(),
+  /** ISO 639-1, what it recognizes; known while the model is loaded. */
+  languages: z.array(z.string()).nullable().default(null),
+  /** What a job may ask of it (docs/api.md); known while the model is loaded. */
+  optionNames: z.array(z.string()).nullable().default(null),
   mode: z.enum(['offline', 'streaming']),
   /** Logical residency: false from the start of an unload, though memory is freed at its end. */
   loaded: z.boolean(),

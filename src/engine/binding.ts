@@ -97,10 +97,11 @@ export interface ModelHandle {
 
 export interface Binding {
   readonly build: BuildInfo;
-  openFile(path: string): Promise<AudioHandle>;
+  /** Without a channel, counted from 0, the mix of all. */
+  openFile(path: string, channel?: number): Promise<AudioHandle>;
   openLive(sampleRate: number, channels: number): AudioHandle;
   /** Takes ownership of the descriptor. */
-  openPipe(readDescriptor: number, stallTimeoutMs: number): Promise<AudioHandle>;
+  openPipe(readDescriptor: number, stallTimeoutMs: number, channel?: number): Promise<AudioHandle>;
   createPipe(): { readDescriptor: number; writeDescriptor: number };
   loadModel(path: string): Promise<ModelHandle>;
   planModel(path: string, options: Omit<PoolOptions, 'slots'>): Promise<ModelPlan>;

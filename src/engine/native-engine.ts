@@ -196,8 +196,12 @@ export class NativeEngine implements Engine, ModelPlanner {
     return native(async () => {
       const handle =
         source.kind === 'file'
-          ? await this.#binding.openFile(source.path)
-          : await this.#binding.openPipe(source.readDescriptor, source.stallTimeoutMs);
+          ? await this.#binding.openFile(source.path, source.channel)
+          : await this.#binding.openPipe(
+              source.readDescriptor,
+              source.stallTimeoutMs,
+              source.channel,
+            );
       return new NativeAudio(handle);
     });
   }

@@ -1,27 +1,39 @@
 /** Which queue a request's jobs go to: that of a model which does their task. */
 import type { JobSettings } from '../core/api.ts';
-import type { JobTask, ModelId } from '../core/job.ts';
+import type { JobTask, ModelId, OmitEach, TranscribeOptions } from '../core/job.ts';
+import { recognizerOptions } from '../core/model-options.ts';
 import { assertModelDoes, jobTaskOf } from '../core/model-task.ts';
+import type { ModelStatus } from '../core/status.ts';
 import type { AudioQueue } from '../queue/audio-queue.ts';
 import { readPresence } from '../queue/presence.ts';
 import type { QueueRegistry } from '../queue/queue-registry.ts';
 import type { Services } from './services.ts';
 import type { HttpSettings } from './settings.ts';
 
-/** @throws {WavepoolError} MODEL_UNKNOWN, TASK_UNSUPPORTED, REDIS_UNAVAILABLE, REDIS_UNSUITABLE */
+/** @throws {WavepoolError} MODEL_UNKNOWN, TASK_UNSUPPORTED, OPTION_UNSUPPORTED, REDIS_UNAVAILABLE, REDIS_UNSUITABLE */
 export async function queueForTask(
-  { task, model }: Pick<JobSettings, 'task' | 'model'>,
+  wanted: OmitEach<JobSettings, Exclude<keyof JobSettings, 'task' | 'model' | 'options'>>,
   { queues, settings }: Pick<Services, 'queues' | 'settings'>,
 ): Promise<AudioQueue> {
-  const chosen = model ?? defaultModelFor(task, settings);
+  const { task } = wanted;
+  const chosen = wanted.model ?? defaultModelFor(task, settings);
   const queue = await queues.queueOf(chosen);
   // What nobody knows of a model, its worker finds out.
-  assertModelDoes(
-    task,
-    chosen,
-    settings.modelTasks[chosen] ?? (await publishedTask(chosen, queues)),
-  );
+  const known = settings.modelTasks[chosen];
+  const asksMore = wanted.task === 'transcribe' && asksForAbilities(wanted.options);
+  const published =
+    known === undefined || asksMore ? await publishedModel(chosen, queues) : undefined;
+  assertModelDoes(task, chosen, known ?? jobTaskOf(published?.task ?? ''));
+  const { languages = null, optionNames = null } = published ?? {};
+  if (wanted.task === 'transcribe' && languages !== null && optionNames !== null) {
+    recognizerOptions(wanted.options, chosen, { languages, optionNames });
+  }
   return queue;
+}
+
+/** Most jobs ask for nothing that a model might not have. */
+function asksForAbilities({ language, translate, prompt, words }: TranscribeOptions): boolean {
+  return language !== undefined || prompt !== undefined || translate || words;
 }
 
 /** The server's model is what transcribes; other tasks go to it when it does them, else to the first model that does. */
@@ -32,12 +44,11 @@ function defaultModelFor(task: JobTask, { defaultModel, modelTasks }: HttpSettin
 }
 
 /** As a worker that has loaded the model tells it. */
-async function publishedTask(
+async function publishedModel(
   model: ModelId,
   { connection }: QueueRegistry,
-): Promise<JobTask | undefined> {
+): Promise<ModelStatus | undefined> {
   const workers = await readPresence(connection);
   const entries = workers.flatMap(({ runtime }) => runtime.models);
-  const loaded = entries.find(({ id, task }) => id === model && task !== null);
-  return jobTaskOf(loaded?.task ?? '');
+  return entries.find(({ id, task }) => id === model && task !== null);
 }

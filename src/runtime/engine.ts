@@ -10,10 +10,14 @@ export const SAMPLE_RATE = 16_000;
 export type TaskKind = 'asr' | 'vad';
 export type RunMode = 'offline' | 'streaming';
 
-/** Where an input comes from: a local file decoded in process, or a pipe that an ffmpeg child writes WAV into. */
-export type AudioSource =
+/**
+ * Where an input comes from: a local file decoded in process, or a pipe that an ffmpeg child writes WAV into. With
+ * `channel`, counted from 0, that one is decoded; without it the mix of all.
+ */
+export type AudioSource = { readonly channel?: number | undefined } & (
   | { readonly kind: 'file'; readonly path: string }
-  | { readonly kind: 'pipe'; readonly readDescriptor: number; readonly stallTimeoutMs: number };
+  | { readonly kind: 'pipe'; readonly readDescriptor: number; readonly stallTimeoutMs: number }
+);
 
 export interface SourceInfo {
   readonly container: string;
@@ -259,7 +263,7 @@ export interface Engine {
   createPipe(): { readonly readDescriptor: number; readonly writeDescriptor: number };
   /**
    * Takes over the descriptor of a pipe, also when it throws.
-   * @throws {WavepoolError} INPUT_NOT_FOUND, INPUT_EMPTY, INPUT_UNDECODABLE
+   * @throws {WavepoolError} INPUT_NOT_FOUND, INPUT_EMPTY, INPUT_UNDECODABLE; INVALID_REQUEST for a channel that is not there
    */
   openAudio(source: AudioSource): Promise<Audio>;
   /** An input in native memory that `append` fills. @throws {WavepoolError} INVALID_REQUEST */

@@ -253,6 +253,8 @@ export class ModelEntry implements Resident {
       failure: failure ? { code: failure.code, message: failure.message } : null,
       family: published?.model.info.family ?? null,
       task: published?.model.info.task ?? null,
+      languages: published ? [...published.model.info.languages] : null,
+      optionNames: published ? [...published.model.info.optionNames] : null,
       mode: this.configuration.mode,
       loaded: published !== undefined,
       leaving,

@@ -73,7 +73,7 @@ export async function openWithFfmpeg(
   file: InputFile,
   command: string,
 ): Promise<InputReader> {
-  const { path } = file;
+  const { path, channel } = file;
   const { readDescriptor, writeDescriptor } = engine.createPipe();
   let child: ChildProcess;
   try {
@@ -84,8 +84,9 @@ export async function openWithFfmpeg(
   }
   const report = new ChildReport(child);
   try {
-    const source = { kind: 'pipe', readDescriptor, stallTimeoutMs: STALL_TIMEOUT_MS } as const;
-    return new FfmpegReader(await engine.openAudio(source), report, path);
+    const stallTimeoutMs = STALL_TIMEOUT_MS;
+    const audio = await engine.openAudio({ kind: 'pipe', readDescriptor, stallTimeoutMs, channel });
+    return new FfmpegReader(audio, report, path);
   } catch (error) {
     report.kill();
     throw await explain(error, report, path);

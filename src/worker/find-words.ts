@@ -9,12 +9,14 @@ export interface FoundWords {
 
 /**
  * Where there is speech there are words: when none are found, the recognizer is asked again for the likeliest.
+ * @param options hold for both
  * @param recognize runs the segment with these options.
  */
 export async function findWords(
+  options: TaskOptions,
   recognize: (options: TaskOptions) => Promise<TaskResult>,
 ): Promise<FoundWords> {
-  const result = await recognize({});
+  const result = await recognize(options);
   if (result.text !== '') return { result, guessed: false };
-  return { result: await recognize({ suppressBlank: true }), guessed: true };
+  return { result: await recognize({ ...options, suppressBlank: true }), guessed: true };
 }

@@ -19,21 +19,24 @@ export interface InputFile {
   readonly path: string;
   /** What the file is declared to be; otherwise its content tells. */
   readonly rawFormat?: RawAudioFormat | undefined;
+  /** Counted from 0; without it the mix of all. */
+  readonly channel?: number | undefined;
 }
 
 /** @throws {WavepoolError} INPUT_NOT_FOUND, INPUT_EMPTY, INPUT_UNDECODABLE, FFMPEG_MISSING */
 export async function openInput(
   engine: Engine,
-  { path, rawFormat }: InputFile,
+  file: InputFile,
   ffmpegCommand: string,
 ): Promise<InputReader> {
-  if (rawFormat !== undefined) return openWithFfmpeg(engine, { path, rawFormat }, ffmpegCommand);
+  const { path, rawFormat, channel } = file;
+  if (rawFormat !== undefined) return openWithFfmpeg(engine, file, ffmpegCommand);
   try {
-    return nativeReader(await engine.openAudio({ kind: 'file', path }));
+    return nativeReader(await engine.openAudio({ kind: 'file', path, channel }));
   } catch (error) {
     const unknownFormat = error instanceof WavepoolError && error.code === 'INPUT_UNDECODABLE';
     if (!unknownFormat) throw error;
-    return openWithFfmpeg(engine, { path }, ffmpegCommand);
+    return openWithFfmpeg(engine, file, ffmpegCommand);
   }
 }
 

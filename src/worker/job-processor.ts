@@ -17,7 +17,7 @@ import {
 import type { ResultStore } from '../storage/result-store.ts';
 import type { DecodeAllowance } from './decode-allowance.ts';
 import { type Detection, runDetection } from './detection.ts';
-import { type InputReader, openInput } from './input-reader.ts';
+import { type InputChannels, openChannels } from './input-channels.ts';
 import type { RecognizedSegment } from './pending-segments.ts';
 import { outcomeOf, type ResultFacts, toSeconds } from './result-facts.ts';
 import { buildSpeechActivity } from './speech-activity-builder.ts';
@@ -48,6 +48,8 @@ export interface JobAttempt {
   /** Throws when the job is no longer this worker's: its result must not be written then. */
   readonly assertOwned: () => Promise<void>;
 }
+
+type SaidInSegment = Pick<PartialSegment, 'text' | 'speaker'>;
 
 /** What a run found, with what the job asked for. */
 type Finding =
@@ -82,11 +84,14 @@ export class JobProcessor {
     const { runtime, ffmpeg, places } = this.#options;
     const model = runtime.entry(data.model);
     await using input = await resolveInput(data.input, places, signal);
-    const reader = await openInput(runtime.engine, input, ffmpeg).catch((error: unknown) => {
-      throw namedAsSent(error, input, data.input);
-    });
+    const wanted = data.task === 'transcribe' ? data.options : {};
+    const channels = await openChannels(runtime.engine, input, ffmpeg, wanted).catch(
+      (error: unknown) => {
+        throw namedAsSent(error, input, data.input);
+      },
+    );
     try {
-      const finding = await this.#perform(attempt, reader, model);
+      const finding = await this.#perform(attempt, channels, model);
       const { run } = finding;
       if (run.durationSeconds === 0) {
         throw new WavepoolError('INPUT_EMPTY', describeInput(data.input));
@@ -102,36 +107,45 @@ export class JobProcessor {
       const build = runtime.engine.build.identity;
       const createdAt = new Date();
       return buildResult(
-        { jobId, data, bytes: input.bytes, reader, timings, build, createdAt },
+        { jobId, data, bytes: input.bytes, channels, timings, build, createdAt },
         finding,
       );
     } finally {
-      await reader.close();
+      await channels.close();
     }
   }
 
-  async #perform(attempt: JobAttempt, reader: InputReader, model: ModelEntry): Promise<Finding> {
+  async #perform(
+    attempt: JobAttempt,
+    { voices }: InputChannels,
+    model: ModelEntry,
+  ): Promise<Finding> {
     const { data, signal } = attempt;
     const { detector, allowance } = this.#options;
     const common = this.#requestOf(attempt);
     const now = () => performance.now();
-    const tell = (segment: SpeechSegment, text: string, index: number) => {
+    const tell = (segment: SpeechSegment, index: number, said: SaidInSegment) => {
       const [start, end] = [toSeconds(segment.startSample), toSeconds(segment.endSample)];
-      attempt.onSegment?.({ index, start, end, text });
+      attempt.onSegment?.({ index, start, end, ...said });
     };
     switch (data.task) {
       case 'transcribe': {
-        const onSegment = (segment: RecognizedSegment, index: number) =>
-          tell(segment, segment.text, index);
+        const onSegment = (segment: RecognizedSegment, index: number) => {
+          const speaker = voices[segment.channel]?.speaker;
+          const { text } = segment.result;
+          tell(segment, index, { text, ...(speaker === undefined ? {} : { speaker }) });
+        };
         const request = { ...common, options: data.options, onSegment };
         const services = { detector, recognizer: model, allowance, now };
-        const run = new TranscriptionRun(reader, request, services);
+        const run = new TranscriptionRun(voices, request, services);
         return { task: data.task, run: await run.run(signal) };
       }
       case 'vad': {
-        const onSegment = (segment: SpeechSegment, index: number) => tell(segment, '', index);
+        const onSegment = (segment: SpeechSegment, index: number) =>
+          tell(segment, index, { text: '' });
         const request = { ...common, options: data.options, onSegment };
         const services = { detector: model, allowance, now };
+        const [{ reader }] = voices;
         return { task: data.task, run: await runDetection(reader, request, services, signal) };
       }
       default:

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { WavepoolError } from '../core/errors.ts';
 import { type LiveTranscribeSettingsInput, parseLiveTranscribeSettings } from '../core/live.ts';
+import { recognizerOptions } from '../core/model-options.ts';
 import type { TaskOptions, TaskResult } from '../runtime/engine.ts';
 import type { ModelEntry } from '../runtime/model-entry.ts';
 import { findWords } from './find-words.ts';
@@ -44,14 +45,16 @@ interface Pending {
 /** Sends segments to the recognizer's batcher and tells their words in the order of the audio. */
 class Recognition implements SpeechSink {
   readonly #options: LiveTranscriptionOptions;
+  readonly #taskOptions: TaskOptions;
   readonly #context: LiveContext;
   readonly #jobId = `live-${randomUUID()}`;
   /** In the order of the audio. */
   readonly #pending: Pending[] = [];
   #count = 0;
 
-  constructor(options: LiveTranscriptionOptions, context: LiveContext) {
+  constructor(options: LiveTranscriptionOptions, taskOptions: TaskOptions, context: LiveContext) {
     this.#options = options;
+    this.#taskOptions = taskOptions;
     this.#context = context;
   }
 
@@ -80,7 +83,9 @@ class Recognition implements SpeechSink {
   }
 
   async #recognize(segment: SpeechSegment): Promise<TaskResult> {
-    const { result } = await findWords((options) => this.#submit(segment, options));
+    const { result } = await findWords(this.#taskOptions, (options) =>
+      this.#submit(segment, options),
+    );
     return result;
   }
 
@@ -125,23 +130,24 @@ class Recognition implements SpeechSink {
 
 /**
  * Recognizes live PCM by segments of speech. The recognizer may serve whatever else meanwhile, in the same batches.
- * @throws {WavepoolError} INVALID_REQUEST, BUSY_TIMEOUT, BUSY_OVERDUE, CANCELLED, or why a model could not be loaded.
+ * @throws {WavepoolError} INVALID_REQUEST, OPTION_UNSUPPORTED, BUSY_TIMEOUT, BUSY_OVERDUE, CANCELLED, or why a model could not
+ * be loaded.
  */
 export async function openLiveTranscription(
   options: LiveTranscriptionOptions,
 ): Promise<LiveStream> {
   const { recognizer, signal, busyTimeoutMs } = options;
-  const { vad, maxSegmentSeconds = Number.POSITIVE_INFINITY } = parseLiveTranscribeSettings(
-    options.options,
-  );
+  const settings = parseLiveTranscribeSettings(options.options);
+  const { vad, maxSegmentSeconds = Number.POSITIVE_INFINITY } = settings;
   const { info } = await recognizer.prepare({ signal, busyTimeoutMs });
   if (info.task !== 'asr') {
     throw new WavepoolError('INVALID_REQUEST', `${recognizer.id} does not recognize speech`);
   }
+  const taskOptions = { ...recognizerOptions(settings, recognizer.id, info) };
   const modelLimit = info.maxSegmentSeconds || LONGEST_SEGMENT_SECONDS;
   return LiveStream.open({
     ...options,
     segmenting: { vad, longestSeconds: Math.min(maxSegmentSeconds, modelLimit) },
-    createSink: (context) => new Recognition(options, context),
+    createSink: (context) => new Recognition(options, taskOptions, context),
   });
 }

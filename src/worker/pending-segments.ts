@@ -1,14 +1,13 @@
 /** The segments of one job that wait for recognition or are being recognized, and the results that have come. */
 import type { TaskResult } from '../runtime/engine.ts';
-import type { SpeechSegment } from './speech-segmenter.ts';
+import type { ChannelSegment } from './segment-merger.ts';
 
-export interface RecognizedSegment extends SpeechSegment {
-  readonly text: string;
-  readonly truncated: boolean;
+export interface RecognizedSegment extends ChannelSegment {
+  readonly result: TaskResult;
 }
 
 interface Entry {
-  readonly segment: SpeechSegment;
+  readonly segment: ChannelSegment;
   readonly settled: Promise<unknown>;
   result: TaskResult | undefined;
 }
@@ -27,7 +26,7 @@ export class PendingSegments {
   }
 
   /** Adds a segment whose recognition has been asked for; resolves when that has ended, well or badly. */
-  add(segment: SpeechSegment, recognition: Promise<TaskResult>): Promise<unknown> {
+  add(segment: ChannelSegment, recognition: Promise<TaskResult>): Promise<unknown> {
     const entry: Entry = {
       segment,
       result: undefined,
@@ -65,8 +64,6 @@ export class PendingSegments {
 
   /** In the order of the audio. Call when all have settled well. */
   recognized(): RecognizedSegment[] {
-    return this.#entries.flatMap(({ segment, result }) =>
-      result ? [{ ...segment, text: result.text, truncated: result.truncated }] : [],
-    );
+    return this.#entries.flatMap(({ segment, result }) => (result ? [{ ...segment, result }] : []));
   }
 }

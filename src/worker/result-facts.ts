@@ -4,14 +4,14 @@ import type { JobResult } from '../core/job-result.ts';
 import { RESULT_SCHEMA_VERSION } from '../core/result-members.ts';
 import { SAMPLE_RATE } from '../runtime/engine.ts';
 import { describeInput, inputName } from '../storage/inputs.ts';
-import type { InputReader } from './input-reader.ts';
+import type { InputChannels } from './input-channels.ts';
 
 export interface ResultFacts {
   readonly jobId: string;
   readonly data: JobData;
   readonly bytes: number;
   /** Read to its end. */
-  readonly reader: InputReader;
+  readonly channels: InputChannels;
   readonly timings: JobTimings;
   /** Identity of the native build. */
   readonly build: string;
@@ -22,9 +22,9 @@ export function identityOf({ jobId, data }: ResultFacts) {
   return { schemaVersion: RESULT_SCHEMA_VERSION, jobId, model: data.model } as const;
 }
 
-export function sourceOf({ data, bytes, reader }: ResultFacts) {
-  const { container, codec, sampleRate, channels } = reader.audio.info;
-  const durationSeconds = toSeconds(reader.audio.endSample);
+export function sourceOf({ data, bytes, channels: input }: ResultFacts) {
+  const { container, codec, sampleRate, channels } = input.info;
+  const durationSeconds = toSeconds(input.endSample);
   return {
     input: { name: inputName(data.input), path: describeInput(data.input), bytes },
     audio: { durationSeconds, container, codec, sampleRate, channels },

@@ -14,7 +14,7 @@ export function buildSpeechActivity(facts: ResultFacts, { segments }: Detection)
       confidence: Math.round(confidence * 1_000) / 1_000,
     })),
     noSpeech: segments.length === 0,
-    warnings: [...facts.reader.warnings],
+    warnings: [...facts.channels.warnings],
     ...provenanceOf(facts),
   };
 }

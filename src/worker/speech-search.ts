@@ -74,6 +74,11 @@ export class SpeechSearch {
     });
   }
 
+  /** The input has been decoded to its end. */
+  get ended(): boolean {
+    return this.#reader.audio.ended;
+  }
+
   /** Samples that detection has seen. */
   get detectedSamples(): number {
     return this.#detected;

@@ -4,23 +4,38 @@
  * Decoding runs ahead of recognition by the job's allowance of audio. Detection and recognition go through batchers
  * that this job shares with every other job of the worker; what the job keeps of its own is the detector's state, the
  * segmenter and the segments that are not finished yet. The first failure of any part ends the others.
+ *
+ * Channels that are transcribed one by one are searched side by side, each step of one beside the same step of the others,
+ * and their segments go to recognition in one order by time: what comes out depends on the input alone.
  */
 import { setMaxListeners } from 'node:events';
 import type { TranscribeOptions } from '../core/job.ts';
+import {
+  detectsLanguage,
+  type RecognizerOptions,
+  recognizerOptions,
+  spokenLanguage,
+} from '../core/model-options.ts';
 import { assertModelDoes, jobTaskOf } from '../core/model-task.ts';
-import { SAMPLE_RATE, type TaskOptions, type TaskResult } from '../runtime/engine.ts';
+import {
+  type ModelInfo,
+  SAMPLE_RATE,
+  type TaskOptions,
+  type TaskResult,
+} from '../runtime/engine.ts';
 import type { ModelEntry } from '../runtime/model-entry.ts';
 import type { DecodeAllowance } from './decode-allowance.ts';
 import { findWords } from './find-words.ts';
-import type { InputReader } from './input-reader.ts';
+import type { Voice } from './input-channels.ts';
+import { JobLanguage } from './job-language.ts';
 import { PendingSegments, type RecognizedSegment } from './pending-segments.ts';
+import { type ChannelSegment, SegmentMerger } from './segment-merger.ts';
 import {
   DECODE_STEP_SECONDS,
   type SearchRequest,
   type SearchServices,
   SpeechSearch,
 } from './speech-search.ts';
-import type { SpeechSegment } from './speech-segmenter.ts';
 
 /** What a job shares with the others of its worker. */
 export interface TranscriptionServices extends SearchServices {
@@ -45,8 +60,12 @@ export interface TranscriptionProgress {
 
 export interface Transcription {
   readonly durationSeconds: number;
+  /** Of all channels together. */
   readonly speechSeconds: number;
+  /** In the order of their times. */
   readonly segments: readonly RecognizedSegment[];
+  /** What is spoken: given, detected, or the only one that the model knows; undefined where nobody can tell. */
+  readonly language: string | undefined;
   /** Segments in which the recognizer first found no words, and had to name the likeliest. */
   readonly guessedSegments: number;
   readonly decodeMs: number;
@@ -54,39 +73,58 @@ export interface Transcription {
   readonly asrMs: number;
 }
 
+/** What the job knows once its models are there. */
+interface Prepared {
+  /** By channel. */
+  readonly searches: readonly SpeechSearch[];
+  readonly options: RecognizerOptions;
+  readonly language: JobLanguage;
+  readonly info: ModelInfo;
+}
+
 export class TranscriptionRun {
-  readonly #reader: InputReader;
+  /** By channel. */
+  readonly #voices: readonly Voice[];
   readonly #request: TranscriptionRequest;
   readonly #services: TranscriptionServices;
+  readonly #merger = new SegmentMerger();
   readonly #pending = new PendingSegments();
   /** Aborted by the job's own signal or by the first failure inside. */
   readonly #abort = new AbortController();
   #guessedSegments = 0;
   #asrStartedAt: number | undefined;
-  #search: SpeechSearch | undefined;
+  #prepared: Prepared | undefined;
 
-  constructor(reader: InputReader, request: TranscriptionRequest, services: TranscriptionServices) {
-    this.#reader = reader;
+  constructor(
+    voices: readonly Voice[],
+    request: TranscriptionRequest,
+    services: TranscriptionServices,
+  ) {
+    this.#voices = voices;
     this.#request = request;
     this.#services = services;
     // Every pending segment listens, and the allowance bounds those; Node takes more than ten for a leak.
     setMaxListeners(0, this.#abort.signal);
   }
 
-  /** @throws {WavepoolError} what ended the job: a code of decoding, recognition, CANCELLED or a timeout. */
+  /**
+   * @throws {WavepoolError} what ended the job: OPTION_UNSUPPORTED, a code of decoding, recognition, CANCELLED or a timeout.
+   */
   async run(signal: AbortSignal): Promise<Transcription> {
-    const leave = this.#services.allowance.enter();
+    // A channel holds as much audio as a job of one.
+    const leave = this.#voices.map(() => this.#services.allowance.enter());
     const forward = () => this.#abort.abort(signal.reason);
     signal.addEventListener('abort', forward, { once: true });
     if (signal.aborted) forward();
     const expectation = this.#services.recognizer.batcher.expectMore();
     try {
-      this.#search = await this.#openSearch();
-      await this.#produce(this.#search);
+      this.#prepared = await this.#prepare();
+      await this.#produce(this.#prepared);
       expectation.done();
+      this.#prepared.language.decideNow();
       await this.#pending.allSettled();
       this.#abort.signal.throwIfAborted();
-      return this.#assemble(this.#search);
+      return this.#assemble(this.#prepared);
     } catch (error) {
       this.#abort.abort(error);
       // Native code may still read the samples: it must have let go of them before they are freed.
@@ -95,68 +133,116 @@ export class TranscriptionRun {
     } finally {
       expectation.done();
       signal.removeEventListener('abort', forward);
-      leave();
+      for (const each of leave) each();
     }
   }
 
   /** Loads both models where they are not, so that what the job reads of them is theirs. */
-  async #openSearch(): Promise<SpeechSearch> {
+  async #prepare(): Promise<Prepared> {
     const { detector, recognizer } = this.#services;
-    const { busyTimeoutMs } = this.#request;
-    const admission = { signal: this.#abort.signal, busyTimeoutMs };
-    const [vad, { info }] = await Promise.all([
-      detector.prepare(admission),
+    const { busyTimeoutMs, options: wishes } = this.#request;
+    const { signal } = this.#abort;
+    const admission = { signal, busyTimeoutMs };
+    const [{ info }, ...detectors] = await Promise.all([
       recognizer.prepare(admission),
+      ...this.#voices.map(() => detector.prepare(admission)),
     ]);
     assertModelDoes('transcribe', recognizer.id, jobTaskOf(info.task));
+    const options = recognizerOptions(wishes, recognizer.id, info);
+    const given = spokenLanguage(wishes, recognizer.id, info);
+    const language = new JobLanguage({ given, detects: detectsLanguage(info), signal });
     const longestSeconds = info.maxSegmentSeconds || undefined;
-    return new SpeechSearch(this.#reader, this.#request, this.#services, vad, longestSeconds);
+    const searches = this.#voices.flatMap(({ reader }, channel) => {
+      const vad = detectors[channel];
+      if (vad === undefined) return [];
+      return [new SpeechSearch(reader, this.#request, this.#services, vad, longestSeconds)];
+    });
+    return { searches, options, language, info };
   }
 
   /** Decodes the input to its end and sends every stretch of speech to recognition. */
-  async #produce(search: SpeechSearch): Promise<void> {
-    const { audio } = this.#reader;
-    const { signal } = this.#abort;
-    while (!audio.ended) {
-      await this.#waitForRoom();
-      await search.step(signal, (segment) => this.#recognize(segment));
+  async #produce(prepared: Prepared): Promise<void> {
+    while (!this.#ended) {
+      await this.#waitForRoom(prepared);
+      await this.#step(prepared);
+      const horizon = this.#ended ? Number.POSITIVE_INFINITY : keepFrom(prepared);
+      for (const segment of this.#merger.take(horizon)) this.#recognize(segment, prepared);
     }
   }
 
+  get #ended(): boolean {
+    return this.#voices.every(({ reader }) => reader.audio.ended);
+  }
+
+  /** One step of every channel. Resolves or rejects when none of them is at work any more. */
+  async #step({ searches }: Prepared): Promise<void> {
+    const { signal } = this.#abort;
+    const steps = searches.map(async (search, channel) => {
+      if (search.ended) return;
+      try {
+        await search.step(signal, (segment) => this.#merger.add({ ...segment, channel }));
+      } catch (error) {
+        this.#abort.abort(error);
+        throw error;
+      }
+    });
+    await Promise.allSettled(steps);
+    signal.throwIfAborted();
+  }
+
   /** Waits until recognition has freed enough audio for another step. */
-  async #waitForRoom(): Promise<void> {
+  async #waitForRoom(prepared: Prepared): Promise<void> {
     for (;;) {
       this.#abort.signal.throwIfAborted();
-      this.#releaseAudio();
-      const held = this.#reader.audio.endSample - this.#firstNeededSample();
+      const needed = this.#firstNeededSample(prepared);
+      for (const { reader } of this.#voices) reader.audio.release(needed);
+      const held = this.#endSample - needed;
       const allowed = this.#services.allowance.perJobSeconds - DECODE_STEP_SECONDS;
       if (held <= allowed * SAMPLE_RATE || this.#pending.firstNeededSample === undefined) return;
+      prepared.language.decideNow();
       await this.#pending.oldestSettled();
     }
   }
 
-  #firstNeededSample(): number {
-    return Math.min(this.#search?.keepFrom ?? 0, this.#pending.firstNeededSample ?? Infinity);
+  get #endSample(): number {
+    return Math.max(...this.#voices.map(({ reader }) => reader.audio.endSample));
   }
 
-  #releaseAudio(): void {
-    this.#reader.audio.release(this.#firstNeededSample());
+  #firstNeededSample(prepared: Prepared): number {
+    return Math.min(
+      keepFrom(prepared),
+      this.#merger.firstHeldSample,
+      this.#pending.firstNeededSample ?? Number.POSITIVE_INFINITY,
+    );
   }
 
-  #recognize(segment: SpeechSegment): void {
+  #recognize(segment: ChannelSegment, prepared: Prepared): void {
     this.#asrStartedAt ??= this.#services.now();
-    const ended = this.#pending.add(segment, this.#watched(this.#wordsOf(segment), segment));
+    const ended = this.#pending.add(
+      segment,
+      this.#watched(this.#wordsOf(segment, prepared), segment),
+    );
     void ended.then(() => this.#reportProgress());
   }
 
-  async #wordsOf(segment: SpeechSegment): Promise<TaskResult> {
-    const { result, guessed } = await findWords((options) => this.#submit(segment, options));
+  async #wordsOf(
+    segment: ChannelSegment,
+    { options, language: jobLanguage, info }: Prepared,
+  ): Promise<TaskResult> {
+    const takesLanguage = info.optionNames.includes('language');
+    const seconds = (segment.endSample - segment.startSample) / SAMPLE_RATE;
+    const { result, guessed } = await jobLanguage.recognize(seconds, (language) => {
+      const told = language === undefined || !takesLanguage ? options : { ...options, language };
+      return findWords({ ...told }, (all) => this.#submit(segment, all));
+    });
     if (guessed) this.#guessedSegments += 1;
     return result;
   }
 
-  #submit({ startSample, endSample }: SpeechSegment, options: TaskOptions): Promise<TaskResult> {
-    const { audio } = this.#reader;
+  #submit(segment: ChannelSegment, options: TaskOptions): Promise<TaskResult> {
+    const { startSample, endSample, channel } = segment;
+    const audio = this.#voices[channel]?.reader.audio;
+    if (audio === undefined) throw new RangeError(`no channel ${channel}`);
     const { jobId, sequence, priority, alone, busyTimeoutMs } = this.#request;
     return this.#services.recognizer.submit(
       {
@@ -164,6 +250,7 @@ export class TranscriptionRun {
         jobSequence: sequence,
         priority,
         alone,
+        // Items of one batch carry their own options: none changes the graph.
         key: 'asr',
         task: { audio, startSample, endSample, options },
         jobRemainingSeconds: (audio.endSample - startSample) / SAMPLE_RATE,
@@ -174,12 +261,11 @@ export class TranscriptionRun {
   }
 
   /** A failed segment ends the job at once, also while decoding goes on. Call before the segment is added. */
-  async #watched(recognition: Promise<TaskResult>, segment: SpeechSegment): Promise<TaskResult> {
+  async #watched(recognition: Promise<TaskResult>, segment: ChannelSegment): Promise<TaskResult> {
     const index = this.#pending.total;
     try {
       const result = await recognition;
-      const { text, truncated } = result;
-      this.#request.onSegment?.({ ...segment, text, truncated }, index);
+      this.#request.onSegment?.({ ...segment, result }, index);
       return result;
     } catch (error) {
       this.#abort.abort(error);
@@ -188,25 +274,37 @@ export class TranscriptionRun {
   }
 
   #reportProgress(): void {
-    const { audio } = this.#reader;
-    const needed = this.#pending.firstNeededSample ?? this.#search?.detectedSamples ?? 0;
+    const detected = this.#prepared?.searches.map(({ detectedSamples }) => detectedSamples) ?? [0];
+    const needed = this.#pending.firstNeededSample ?? Math.min(...detected);
     this.#request.onProgress({
       processedSeconds: needed / SAMPLE_RATE,
-      totalSeconds: audio.ended ? audio.endSample / SAMPLE_RATE : null,
+      totalSeconds: this.#ended ? this.#endSample / SAMPLE_RATE : null,
       segmentsDone: this.#pending.done,
     });
   }
 
-  #assemble(search: SpeechSearch): Transcription {
+  #assemble({ searches, language, info }: Prepared): Transcription {
     const now = this.#services.now();
+    const segments = this.#pending.recognized();
+    const spoken = segments.find(({ result }) => result.text !== '' && result.language !== '');
+    const only = info.languages.length === 1 ? info.languages[0] : undefined;
+    const speechSamples = searches.reduce((sum, search) => sum + search.speechSamples, 0);
     return {
-      durationSeconds: this.#reader.audio.endSample / SAMPLE_RATE,
-      speechSeconds: search.speechSamples / SAMPLE_RATE,
-      segments: this.#pending.recognized(),
+      durationSeconds: this.#endSample / SAMPLE_RATE,
+      speechSeconds: speechSamples / SAMPLE_RATE,
+      segments,
+      language: language.language ?? spoken?.result.language ?? only,
       guessedSegments: this.#guessedSegments,
-      decodeMs: search.decodeMs,
-      vadMs: search.vadMs,
+      decodeMs: Math.max(...searches.map(({ decodeMs }) => decodeMs)),
+      vadMs: Math.max(...searches.map(({ vadMs }) => vadMs)),
       asrMs: this.#asrStartedAt === undefined ? 0 : now - this.#asrStartedAt,
     };
   }
+}
+
+/** Audio before this sample will not be part of any later segment, of any channel. */
+function keepFrom({ searches }: Prepared): number {
+  return Math.min(
+    ...searches.map((search) => (search.ended ? Number.POSITIVE_INFINITY : search.keepFrom)),
+  );
 }

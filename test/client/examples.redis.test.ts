@@ -26,6 +26,7 @@ beforeAll(async () => {
   await mkdir(recordings);
   await writeFile(join(recordings, 'interview.wav'), 'Hello world.');
   await writeFile(join(recordings, 'broken.wav'), 'fail INPUT_UNDECODABLE');
+  await writeFile(join(recordings, 'call.wav'), 'Hello world.');
   worker = await startTranscriber({
     address: server.redis.address,
     model: MODEL,

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
-import type { TimedText } from '../../src/core/subtitle-cues.ts';
-import { layOutCues, MAX_LINE_CHARACTERS } from '../../src/core/subtitle-cues.ts';
+import { layOutCues } from '../../src/core/subtitle-cues.ts';
+import { CUE_GAP_MS } from '../../src/core/subtitle-timing.ts';
+import { MAX_LINE_CHARACTERS, type TimedText } from '../../src/core/subtitle-words.ts';
 import { isTranscriptFormat, renderTranscript } from '../../src/core/transcript-formats.ts';
 
 const LONG =
@@ -32,12 +33,12 @@ test('json is the stored transcript, unknown fields included', () => {
 });
 
 test('a short segment is one cue in srt and vtt', () => {
-  const segments = [segment(1.5, 2.25, 'Hello there.'), segment(3, 4, 'Bye.')];
+  const segments = [segment(1.5, 2.5, 'Hello there.'), segment(3, 4, 'Bye.')];
   expect(renderTranscript({ segments }, 'srt')).toBe(
-    '1\n00:00:01,500 --> 00:00:02,250\nHello there.\n\n2\n00:00:03,000 --> 00:00:04,000\nBye.\n',
+    '1\n00:00:01,500 --> 00:00:02,500\nHello there.\n\n2\n00:00:03,000 --> 00:00:04,000\nBye.\n',
   );
   expect(renderTranscript({ segments }, 'vtt')).toBe(
-    'WEBVTT\n\n00:00:01.500 --> 00:00:02.250\nHello there.\n\n00:00:03.000 --> 00:00:04.000\nBye.\n',
+    'WEBVTT\n\n00:00:01.500 --> 00:00:02.500\nHello there.\n\n00:00:03.000 --> 00:00:04.000\nBye.\n',
   );
 });
 
@@ -45,6 +46,7 @@ test('no speech gives valid empty files', () => {
   expect(renderTranscript({ segments: [] }, 'txt')).toBe('');
   expect(renderTranscript({ segments: [] }, 'srt')).toBe('');
   expect(renderTranscript({ segments: [] }, 'vtt')).toBe('WEBVTT\n');
+  expect(renderTranscript({ segments: [] }, 'tsv')).toBe('start\tend\tspeaker\ttext\n');
 });
 
 test('a long segment becomes several readable cues that cover its time and keep every word', () => {
@@ -58,7 +60,7 @@ test('a long segment becomes several readable cues that cover its time and keep 
   expect(cues[0]?.startMs).toBe(10_000);
   expect(cues.at(-1)?.endMs).toBe(24_000);
   cues.slice(1).forEach((cue, at) => {
-    expect(cue.startMs).toBe(cues[at]?.endMs);
+    expect(cue.startMs - (cues[at]?.endMs ?? 0)).toBe(CUE_GAP_MS);
   });
 });
 
@@ -73,7 +75,7 @@ test('the share of time of a cue follows its characters', () => {
   const sentence = 'This sentence has exactly as many characters as the one that follows it.';
   const cues = layOutCues([segment(0, 10, `${sentence} ${sentence}`)]);
   expect(cues.map((cue) => [cue.startMs, cue.endMs])).toEqual([
-    [0, 5000],
+    [0, 5000 - CUE_GAP_MS],
     [5000, 10_000],
   ]);
 });
@@ -122,12 +124,12 @@ test('srt keeps the text as it is', () => {
 });
 
 test('more than 99 hours are written in full', () => {
-  const segments = [segment(360_000 + 3723.004, 360_000 + 3724, 'late')];
-  expect(renderTranscript({ segments }, 'srt')).toContain('101:02:03,004 --> 101:02:04,000');
-  expect(renderTranscript({ segments }, 'vtt')).toContain('101:02:03.004 --> 101:02:04.000');
+  const segments = [segment(360_000 + 3723.004, 360_000 + 3725, 'late')];
+  expect(renderTranscript({ segments }, 'srt')).toContain('101:02:03,004 --> 101:02:05,000');
+  expect(renderTranscript({ segments }, 'vtt')).toContain('101:02:03.004 --> 101:02:05.000');
 });
 
 test('formats are known by name', () => {
-  expect(['txt', 'json', 'srt', 'vtt'].every(isTranscriptFormat)).toBe(true);
+  expect(['txt', 'json', 'srt', 'vtt', 'tsv'].every(isTranscriptFormat)).toBe(true);
   expect(isTranscriptFormat('doc')).toBe(false);
 });

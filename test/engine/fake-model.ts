@@ -33,6 +33,8 @@ export interface FakeModel {
   readonly capacity?: number;
   readonly nativeBatch?: boolean;
   readonly maxSegmentSeconds?: number;
+  /** What it then has of languages, words, translation and prompt is in native/tests/fake_family.h. */
+  readonly languages?: readonly string[];
 }
 
 /** Writes the model file of a fake family (native/tests/fake_family.h) and returns its path. */
@@ -44,6 +46,9 @@ export function writeFakeModel(file: string, model: FakeModel = {}): string {
     [text('fake.capacity'), u32(UINT32), u32(model.capacity ?? 4)],
     [text('fake.native_batch'), u32(UINT32), u32(model.nativeBatch === false ? 0 : 1)],
     [text('fake.max_segment_seconds'), u32(FLOAT32), f32(model.maxSegmentSeconds ?? 30)],
+    ...(model.languages === undefined
+      ? []
+      : [[text('fake.languages'), u32(STRING), text(model.languages.join(','))]]),
   ];
   const header = Buffer.concat([
     Buffer.from('GGUF'),

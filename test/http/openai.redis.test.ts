@@ -4,13 +4,17 @@ import OpenAI, { APIError, toFile } from 'openai';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { ProblemDetails } from '../../src/core/problem.ts';
 import type { AudioQueue } from '../../src/queue/audio-queue.ts';
+import { PresencePublisher } from '../../src/queue/presence.ts';
 import { SegmentWriter } from '../../src/queue/segment-stream.ts';
 import { startTestServer, TEST_MODEL, type TestServer } from '../support/http.ts';
+import { modelStatusOf, presenceOf } from '../support/presence.ts';
 import { startTranscriber } from '../support/transcriber.ts';
 import { transcriptOf } from '../support/transcript.ts';
 import { outcomeOf, startWorker } from '../support/worker.ts';
 
 const STREAMING = 'streaming-model';
+/** Tells words with times. */
+const SPEAKING = 'speaking-model';
 
 let server: TestServer;
 let client: OpenAI;
@@ -18,7 +22,7 @@ let queue: AudioQueue;
 let transcriber: AsyncDisposable;
 beforeAll(async () => {
   server = await startTestServer({
-    models: [TEST_MODEL, STREAMING],
+    models: [TEST_MODEL, STREAMING, SPEAKING],
     settings: { modelAliases: { 'whisper-1': TEST_MODEL } },
   });
   const { address } = server.redis;
@@ -97,6 +101,105 @@ test('verbose_json has the segments with their times', async () => {
   });
 });
 
+/** A worker that commits what a recognizer with words tells; by the options of the job. */
+function startSpeaking(seen: (options: unknown) => void): AsyncDisposable {
+  const { results } = server.services;
+  return startWorker(server.redis.address, SPEAKING, async (job) => {
+    const id = String(job.id);
+    seen(job.data.options);
+    const words = [
+      { start: 0, end: 0.4, text: 'hello,', confidence: 0.9 },
+      { start: 0.5, end: 1, text: 'hello', confidence: 0.8 },
+    ];
+    const said = { confidence: 0.5, noSpeechProbability: 0.25, temperature: 0.2, words };
+    const segment = { start: 0, end: 1, text: 'hello, hello', ...said };
+    const transcript = { ...transcriptOf(id, segment.text), language: 'de', segments: [segment] };
+    return outcomeOf((await results.commit(id, transcript)).key);
+  });
+}
+
+test('verbose_json has words when they are asked for, and what the recognizer thinks of a segment', async () => {
+  const seen = vi.fn();
+  await using _ = startSpeaking(seen);
+  const ask = async (granularities: ('word' | 'segment')[]) =>
+    client.audio.transcriptions.create({
+      file: await speech('hello'),
+      model: SPEAKING,
+      prompt: 'Ada',
+      response_format: 'verbose_json',
+      timestamp_granularities: granularities,
+    });
+  const words = [
+    { word: 'hello,', start: 0, end: 0.4 },
+    { word: 'hello', start: 0.5, end: 1 },
+  ];
+  const onlyWords = await ask(['word']);
+  expect(onlyWords).toMatchObject({ task: 'transcribe', language: 'de', words });
+  expect(onlyWords.segments).toBeUndefined();
+  const both = await ask(['word', 'segment']);
+  expect(both.words).toEqual(words);
+  const [segment] = both.segments ?? [];
+  expect(segment).toMatchObject({ temperature: 0.2, no_speech_prob: 0.25, tokens: [] });
+  expect(segment?.avg_logprob).toBeCloseTo(Math.log(0.5), 3);
+  // 12 bytes; zlib makes more of them.
+  expect(segment?.compression_ratio).toBeGreaterThan(0.5);
+  expect(segment?.compression_ratio).toBeLessThan(1);
+  expect((await ask(['segment'])).words).toBeUndefined();
+  expect(seen.mock.calls.map(([options]) => options)).toMatchObject([
+    { words: true, prompt: 'Ada', translate: false },
+    { words: true },
+    { words: false },
+  ]);
+});
+
+test('a translation asks for English', async () => {
+  const seen = vi.fn();
+  await using _ = startSpeaking(seen);
+  const ask = async (format: 'json' | 'verbose_json' | 'text') =>
+    client.audio.translations.create({
+      file: await speech('hallo'),
+      model: SPEAKING,
+      response_format: format,
+    });
+  expect(await ask('json')).toMatchObject({ text: 'hello, hello' });
+  expect(await ask('verbose_json')).toMatchObject({ task: 'translate', language: 'en' });
+  expect(await ask('text')).toBe('hello, hello\n');
+  expect(seen).toHaveBeenCalledTimes(3);
+  expect(seen).toHaveBeenCalledWith(expect.objectContaining({ translate: true }));
+});
+
+test('what a loaded model does not have is refused before anything is queued', async () => {
+  const presence = presenceOf({
+    models: [{ id: TEST_MODEL, slots: 1, batch: 1 }],
+    runtime: { build: 'test', models: [modelStatusOf(TEST_MODEL, { task: 'asr' })] },
+  });
+  const { address } = server.redis;
+  await using publisher = new PresencePublisher({ address, snapshot: () => presence });
+  await publisher.start();
+  const ask = async (request: object) =>
+    failureOf(
+      client.audio.transcriptions.create({
+        file: await speech('hello'),
+        model: TEST_MODEL,
+        ...request,
+      }),
+    );
+  const words = { response_format: 'verbose_json', timestamp_granularities: ['word'] };
+  for (const request of [words, { prompt: 'Ada' }, { language: 'de' }]) {
+    expect(await ask(request)).toMatchObject({
+      status: 400,
+      code: 'OPTION_UNSUPPORTED',
+      type: 'invalid_request_error',
+    });
+  }
+  const { text } = await client.audio.transcriptions.create({
+    file: await speech('fine'),
+    model: TEST_MODEL,
+    language: 'en',
+  });
+  expect(text).toBe('fine');
+});
+
 test('the same file in many requests at once is each request’s own', async () => {
   const file = await speech('together');
   const all = await Promise.all(
@@ -159,7 +262,9 @@ test('a stream tells a failure as the client expects it', async () => {
 test('models are listed and found; an alias works where it is set', async () => {
   const models: string[] = [];
   for await (const { id, object } of client.models.list()) models.push(`${object} ${id}`);
-  expect(models).toEqual([`model ${STREAMING}`, `model ${TEST_MODEL}`]);
+  expect(models.toSorted()).toEqual(
+    [STREAMING, SPEAKING, TEST_MODEL].map((id) => `model ${id}`).toSorted(),
+  );
   expect(await client.models.retrieve(TEST_MODEL)).toMatchObject({
     id: TEST_MODEL,
     object: 'model',
@@ -189,7 +294,6 @@ test('what is wrong is told with status, type, code and field', async () => {
   });
   expect(await ask({ model: 'Systran/Large' })).toMatchObject({ code: 'MODEL_UNKNOWN' });
   for (const [param, value] of [
-    ['prompt', 'names: Ada'],
     ['temperature', 0.7],
     ['response_format', 'diarized_json'],
     ['timestamp_granularities', ['word']],
@@ -199,6 +303,13 @@ test('what is wrong is told with status, type, code and field', async () => {
     expect(error).toMatchObject({ status: 400, code: 'INVALID_REQUEST' });
     expect(`${error.param} ${error.message}`).toContain(param);
   }
+  const bad = client.audio.translations.create({
+    file: await speech('hello'),
+    model: TEST_MODEL,
+    response_format: 'json',
+    ...{ language: 'de' },
+  });
+  expect(await failureOf(bad)).toMatchObject({ status: 400, code: 'INVALID_REQUEST' });
   expect(await ask({}, 'fail INPUT_EMPTY')).toMatchObject({ status: 422, code: 'INPUT_EMPTY' });
   expect(await uploads()).toEqual([]);
 });

@@ -3,7 +3,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Browser, Locator, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { JobResource } from '../../src/core/api.ts';
+import { JobRequest, JobResource } from '../../src/core/api.ts';
 import { WavepoolError } from '../../src/core/errors.ts';
 import { AudioQueue } from '../../src/queue/audio-queue.ts';
 import { PresencePublisher } from '../../src/queue/presence.ts';
@@ -63,6 +63,36 @@ describe.skipIf(CHROMIUM === undefined)('the pages in a browser', { timeout: TIM
     await page.getByRole('link', { name: 'Job details' }).click();
     await page.getByRole('heading', { name: 'speech.wav' }).waitFor();
     await page.getByText('well done').waitFor();
+    expect(complaints).toEqual([]);
+  });
+
+  test('a call shows who speaks, when each word is said and how sure that is', async () => {
+    await using opened = await openPage(browser, server.url);
+    const { page, complaints } = opened;
+    await page.goto('/dashboard/upload');
+    await page.getByLabel('Words with times').check();
+    await page.getByLabel('A speaker per channel').check();
+    await page.getByLabel('Language').fill('de-AT');
+    await page.getByLabel('Recording').setInputFiles(recording('call.wav', 'call one two <b>'));
+    const posted = page.waitForRequest((request) => request.url().endsWith('/v1/jobs'));
+    await page.getByRole('button', { name: 'Transcribe', exact: true }).click();
+    const { options } = JobRequest.parse((await posted).postDataJSON());
+    expect(options).toMatchObject({ language: 'de-AT', words: true, channels: 'split' });
+    await page.getByRole('button', { name: 'caller one' }).waitFor();
+    const word = page.getByTitle('0:02.0, 50 % sure');
+    expect(await word.textContent()).toBe('two');
+    await page.getByRole('link', { name: 'Job details' }).click();
+    await page.getByText('German', { exact: true }).waitFor();
+    const rows = await page
+      .getByRole('list', { name: 'Segments' })
+      .getByRole('listitem')
+      .allTextContents();
+    expect(rows.map((row) => row.replace(/^[\d:.]+/, ''))).toEqual([
+      'agent call',
+      'caller one',
+      'agent two',
+      'caller <b>',
+    ]);
     expect(complaints).toEqual([]);
   });
 

@@ -11,6 +11,8 @@ export function modelStatusOf(id: string, changes: Partial<ModelStatus> = {}): M
     failure: null,
     family: 'moonshine',
     task: 'transcribe',
+    languages: ['en'],
+    optionNames: ['suppressBlank'],
     mode: 'offline',
     loaded: true,
     leaving: 0,

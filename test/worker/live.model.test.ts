@@ -81,8 +81,13 @@ async function fromFile({ runtime, detector, recognizer }: Bench, file: string) 
   const allowance = new DecodeAllowance({ totalSeconds: 600, minimumSeconds: 60 });
   const services = { detector, recognizer, allowance, now: () => performance.now() };
   try {
-    const run = new TranscriptionRun(reader, request, services);
-    return await run.run(new AbortController().signal);
+    const run = new TranscriptionRun([{ reader, speaker: undefined }], request, services);
+    const found = await run.run(new AbortController().signal);
+    const segments = found.segments.map(({ result, ...segment }) => ({
+      ...segment,
+      text: result.text,
+    }));
+    return { ...found, segments };
   } finally {
     await reader.close();
   }

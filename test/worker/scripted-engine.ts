@@ -17,7 +17,16 @@ import {
 const WINDOW_SAMPLES = SAMPLE_RATE / 2;
 
 export interface EngineScript {
+  /** Of a mix, or of an input with one channel. */
   readonly audio: string;
+  /** One script for each channel, for whoever asks for one. */
+  readonly channels?: readonly string[];
+  /** What the recognizer knows. @defaultValue none */
+  readonly languages?: readonly string[];
+  /** What it takes besides `suppressBlank`. @defaultValue nothing */
+  readonly optionNames?: readonly string[];
+  /** What it says of a segment beside the text, or instead of it. */
+  readonly reply?: (item: TaskItem) => Partial<TaskResult>;
   /** Called before a segment is recognized; what it throws fails that segment. */
   readonly onRecognize?: (item: TaskItem) => void | Promise<void>;
   /** Seconds at which the recognizer hears no words unless it has to. */
@@ -36,34 +45,37 @@ const NOTHING: TaskResult = {
 };
 
 export class ScriptedAudio implements Audio {
-  readonly info = {
-    container: 'wav',
-    codec: 'pcm_s16le',
-    sampleRate: SAMPLE_RATE,
-    channels: 1,
-    bitsPerSample: 16,
-  };
+  readonly info;
   readonly warnings = [];
+  readonly text: string;
   readonly #script: EngineScript;
   endSample = 0;
   beginSample = 0;
   mostHeldSamples = 0;
   closed = false;
 
-  constructor(script: EngineScript) {
+  constructor(script: EngineScript, channel?: number) {
     this.#script = script;
+    this.text = channel === undefined ? script.audio : (script.channels?.[channel] ?? script.audio);
+    this.info = {
+      container: 'wav',
+      codec: 'pcm_s16le',
+      sampleRate: SAMPLE_RATE,
+      channels: script.channels?.length ?? 1,
+      bitsPerSample: 16,
+    };
   }
 
   get ended(): boolean {
-    return this.endSample === this.#script.audio.length * SAMPLE_RATE;
+    return this.endSample === this.text.length * SAMPLE_RATE;
   }
   get residentBytes(): number {
     return (this.endSample - this.beginSample) * 4;
   }
 
   decodeUntil(sample: number): Promise<void> {
-    const { audio, brokenAtSecond = Infinity } = this.#script;
-    this.endSample = Math.min(sample, audio.length * SAMPLE_RATE);
+    const { brokenAtSecond = Infinity } = this.#script;
+    this.endSample = Math.min(sample, this.text.length * SAMPLE_RATE);
     this.mostHeldSamples = Math.max(this.mostHeldSamples, this.endSample - this.beginSample);
     if (this.endSample <= brokenAtSecond * SAMPLE_RATE) return Promise.resolve();
     return Promise.reject(new WavepoolError('INPUT_UNDECODABLE', 'it breaks off'));
@@ -87,10 +99,11 @@ export class ScriptedAudio implements Audio {
   }
 }
 
-function detect(item: TaskItem, script: EngineScript): TaskResult {
+function detect(item: TaskItem): TaskResult {
+  const text = item.audio instanceof ScriptedAudio ? item.audio.text : '';
   const probabilities: number[] = [];
   for (let sample = item.startSample; sample < item.endSample; sample += WINDOW_SAMPLES) {
-    probabilities.push(script.audio[Math.floor(sample / SAMPLE_RATE)] === 's' ? 0.9 : 0.1);
+    probabilities.push(text[Math.floor(sample / SAMPLE_RATE)] === 's' ? 0.9 : 0.1);
   }
   return { ...NOTHING, probabilities: Float32Array.from(probabilities) };
 }
@@ -102,7 +115,7 @@ async function runItem(
 ): Promise<TaskOutcome> {
   try {
     if (item.audio instanceof ScriptedAudio) item.audio.assertResident(item);
-    if (info.task === 'vad') return { ok: true, result: detect(item, script) };
+    if (info.task === 'vad') return { ok: true, result: detect(item) };
     await script.onRecognize?.(item);
     if (item.audio instanceof ScriptedAudio) item.audio.assertResident(item);
     const second = item.startSample / SAMPLE_RATE;
@@ -111,7 +124,7 @@ async function runItem(
       return { ok: true, result: NOTHING };
     }
     const text = `${item.startSample / SAMPLE_RATE}-${item.endSample / SAMPLE_RATE}`;
-    return { ok: true, result: { ...NOTHING, text } };
+    return { ok: true, result: { ...NOTHING, text, ...script.reply?.(item) } };
   } catch (error) {
     return { ok: false, error: toWavepoolError(error) };
   }
@@ -126,8 +139,8 @@ function scriptedModel(script: EngineScript, task: ModelInfo['task']): LoadedMod
     nativeBatch: true,
     maxSegmentSeconds: task === 'asr' ? 10 : 0,
     windowSamples: task === 'vad' ? WINDOW_SAMPLES : 0,
-    languages: [],
-    optionNames: ['suppressBlank'],
+    languages: task === 'asr' ? (script.languages ?? []) : [],
+    optionNames: ['suppressBlank', ...(script.optionNames ?? [])],
     stateful: task === 'vad',
   };
   return {
@@ -160,7 +173,7 @@ export function scriptedEngine(script: EngineScript): Engine {
     openLiveAudio: () => {
       throw new Error('no live audio here');
     },
-    openAudio: () => Promise.resolve(new ScriptedAudio(script)),
+    openAudio: ({ channel }) => Promise.resolve(new ScriptedAudio(script, channel)),
     loadModel: (path) => Promise.resolve(scriptedModel(script, path === 'vad' ? 'vad' : 'asr')),
   };
 }

@@ -46,7 +46,8 @@ async function transcribe(
     }),
     busyTimeoutMs: 0,
     onProgress: (each: TranscriptionProgress) => progress.push(each),
-    onSegment: ({ text }: RecognizedSegment, index: number) => told.push(`${index}: ${text}`),
+    onSegment: ({ result }: RecognizedSegment, index: number) =>
+      told.push(`${index}: ${result.text}`),
   };
   const allowance = new DecodeAllowance({
     totalSeconds: MINIMUM_SECONDS,
@@ -56,8 +57,10 @@ async function transcribe(
   if (!(reader.audio instanceof ScriptedAudio)) throw new Error('not the scripted audio');
   const { audio } = reader;
   try {
-    const result = await new TranscriptionRun(reader, request, services).run(signal);
-    return { ...result, texts: result.segments.map(({ text }) => text), progress, told, audio };
+    const voices = [{ reader, speaker: undefined }];
+    const result = await new TranscriptionRun(voices, request, services).run(signal);
+    const texts = result.segments.map(({ result: { text } }) => text);
+    return { ...result, texts, progress, told, audio };
   } finally {
     await reader.close();
     // Whatever happened, nothing of the job is left in a batcher.

@@ -4,7 +4,7 @@ import { toWavepoolError, WavepoolError } from '../../core/errors.ts';
 import { type JobId, ModelId, type UploadId } from '../../core/job.ts';
 import { asTranscript } from '../../core/job-result.ts';
 import type { Logger } from '../../core/logger.ts';
-import { TranscriptionForm } from '../../core/openai.ts';
+import { TranscriptionForm, TranslationForm } from '../../core/openai.ts';
 import { parseRequestPart } from '../../core/problem.ts';
 import type { Transcript } from '../../core/transcript.ts';
 import type { AudioQueue } from '../../queue/audio-queue.ts';
@@ -23,28 +23,42 @@ const LISTS = new Set(['timestamp_granularities']);
 
 /** @throws {InvalidRequestError} */
 export function readTranscriptionForm(fields: Form['fields']): TranscriptionForm {
+  return parseRequestPart(TranscriptionForm, membersOf(fields), 'form');
+}
+
+/** @throws {InvalidRequestError} */
+export function readTranslationForm(fields: Form['fields']): TranslationForm {
+  return parseRequestPart(TranslationForm, membersOf(fields), 'form');
+}
+
+function membersOf(fields: Form['fields']): Record<string, unknown> {
   const form: Record<string, unknown> = {};
   for (const [field, values] of fields) {
     // Lists come as `name[]`.
     const name = field.replace(/\[\d*\]$/, '');
     form[name] = LISTS.has(name) || values.length > 1 ? values : values[0];
   }
-  return parseRequestPart(TranscriptionForm, form, 'form');
+  return form;
 }
+
+/** Of either route. */
+export type SpeechForm = TranslationForm & Partial<TranscriptionForm>;
 
 /** @throws {WavepoolError} MODEL_UNKNOWN */
 export function jobRequestOf(
-  form: TranscriptionForm,
+  form: SpeechForm,
   upload: { readonly id: UploadId; readonly name: string },
   { settings }: Services,
+  { translate = false } = {},
 ): JobRequest {
-  const { model = settings.defaultModel, language, stream, busy_timeout_ms: busyTimeoutMs } = form;
+  const { model = settings.defaultModel, stream = false, busy_timeout_ms: busyTimeoutMs } = form;
+  const { language, prompt, timestamp_granularities: times = [] } = form;
   const known = ModelId.safeParse(settings.modelAliases[model] ?? model);
   if (!known.success) throw new WavepoolError('MODEL_UNKNOWN', model);
   return JobRequest.parse({
     input: { uploadId: upload.id, name: upload.name },
     model: known.data,
-    options: language === undefined ? {} : { language },
+    options: { language, prompt, translate, words: times.includes('word') },
     priority: PRIORITY,
     partials: stream,
     // Whoever says how long to wait for a slot wants to hear of it then, and not after more attempts.

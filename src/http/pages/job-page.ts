@@ -15,7 +15,7 @@ export function jobPage(): string {
 <div id="failure"></div>
 <div class="split">
 <section class="card" aria-labelledby="transcript-title">
-<div class="card-head"><h2 id="transcript-title">Transcript</h2><div id="downloads"></div></div>
+<div class="card-head"><div class="row"><h2 id="transcript-title">Transcript</h2><span id="transcript-language" class="muted small"></span></div><div id="downloads"></div></div>
 <p class="empty" id="transcript-empty">Loading</p>
 <ol class="segments" id="segments" aria-label="Segments"></ol>
 </section>

@@ -19,6 +19,10 @@ export function uploadPage(defaultModel: string): string {
 <div class="filters">
 <div class="field"><label for="model">Model</label><select id="model" data-default-model="${defaultModel}"><option>${defaultModel}</option></select></div>
 <div class="field"><label for="language">Language <span class="muted">(optional)</span></label><input id="language" placeholder="en" maxlength="35" autocomplete="off" spellcheck="false" pattern="[a-z]{2,3}(-[A-Za-z0-9]{2,8})*" title="A language tag such as en or pt-BR"></div>
+<fieldset class="field"><legend>Transcript</legend><div class="row">
+<label class="choice" for="words" title="Each word gets its time, where the model can tell"><input id="words" type="checkbox"> Words with times</label>
+<label class="choice" for="split" title="For calls with a person on each channel"><input id="split" type="checkbox"> A speaker per channel</label>
+</div></fieldset>
 <button class="primary" id="submit" type="submit">Transcribe</button>
 </div>
 <p class="problem" id="problem" role="alert"></p>

@@ -55,6 +55,7 @@ const createBatch = route({
   errors: [
     'MODEL_UNKNOWN',
     'TASK_UNSUPPORTED',
+    'OPTION_UNSUPPORTED',
     'QUEUE_FULL',
     'IDEMPOTENCY_CONFLICT',
     'INPUT_NOT_FOUND',

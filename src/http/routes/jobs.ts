@@ -44,6 +44,7 @@ const createJob = route({
   errors: [
     'MODEL_UNKNOWN',
     'TASK_UNSUPPORTED',
+    'OPTION_UNSUPPORTED',
     'QUEUE_FULL',
     'IDEMPOTENCY_CONFLICT',
     'INPUT_NOT_FOUND',

@@ -7,7 +7,7 @@ import { hasEnded, watchJob } from './live.js';
 import { Player } from './player.js';
 import { showLost, showPulse } from './pulse.js';
 import { openPage } from './shell.js';
-import { downloads } from './transcript.js';
+import { downloads, languageName } from './transcript.js';
 
 const id = decodeURIComponent(location.pathname.split('/').at(-1));
 const address = `/v1/jobs/${encodeURIComponent(id)}`;
@@ -110,7 +110,8 @@ async function showTranscript(job) {
   if (transcriptOf === run) return;
   transcriptOf = run;
   try {
-    const { segments } = await call(`${job.links.result}?format=json`);
+    const { segments, language } = await call(`${job.links.result}?format=json`);
+    byId('transcript-language').textContent = language ? languageName(language) : '';
     hint.hidden = segments.length > 0;
     hint.textContent = 'No speech was found in the recording.';
     // Where only speech was looked for, its end is what there is to say of it.

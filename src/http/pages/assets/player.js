@@ -1,6 +1,7 @@
 /** A recording with its transcript: a waveform, an audio element, and segments that lead to their place. */
 import { el } from './dom.js';
 import { clock } from './format.js';
+import { saidIn, speakerTag } from './transcript.js';
 import { drawWave, readPeaks } from './waveform.js';
 
 /** Decoding holds the whole recording in memory. */
@@ -75,11 +76,12 @@ export class Player {
   #render() {
     const sorted = [...this.#segments].sort(([a], [b]) => a - b);
     const known = new Map([...this.#list.children].map((row) => [row.dataset.index, row]));
+    const speakers = [...new Set(sorted.map(([, { speaker }]) => speaker))].sort();
     const rows = sorted.map(([index, segment]) => {
       const row = known.get(String(index));
-      return row !== undefined && row.dataset.text === segment.text
+      return row !== undefined && row.dataset.content === contentOf(segment, speakers)
         ? row
-        : this.#row(index, segment);
+        : this.#row(index, segment, speakers);
     });
     // Rows that stay are not touched: whoever reads or holds the focus there is not disturbed.
     for (const row of known.values()) if (!rows.includes(row)) row.remove();
@@ -89,16 +91,27 @@ export class Player {
     }
   }
 
-  #row(index, { start, end, text }) {
+  #row(index, segment, speakers) {
+    const { start, end } = segment;
     const place = el('time', {}, clock(start));
-    const words = el('span', {}, text);
+    const tag = speakerTag(segment.speaker, speakers);
+    const said = el('span', {}, tag, tag && ' ', saidIn(segment));
+    const seek = ({ target }) => {
+      const word = target.closest('[data-at]');
+      this.#seek(word === null ? start : Number(word.dataset.at));
+    };
     const content =
       this.#audio === undefined
-        ? el('div', { class: 'line' }, place, words)
-        : el('button', { type: 'button', onclick: () => this.#seek(start) }, place, words);
+        ? el('div', { class: 'line' }, place, said)
+        : el('button', { type: 'button', onclick: seek }, place, said);
     return el(
       'li',
-      { 'data-index': index, 'data-text': text, 'data-start': start, 'data-end': end },
+      {
+        'data-index': index,
+        'data-content': contentOf(segment, speakers),
+        'data-start': start,
+        'data-end': end,
+      },
       content,
     );
   }
@@ -127,4 +140,9 @@ export class Player {
     const { currentTime, duration } = this.#audio;
     drawWave(this.#canvas, this.#peaks, duration > 0 ? currentTime / duration : 0);
   }
+}
+
+/** What a row shows; one that shows the same stays. */
+function contentOf({ text, speaker, words = [] }, speakers) {
+  return JSON.stringify([text, speakers.indexOf(speaker), speaker, words.length]);
 }

@@ -103,7 +103,6 @@ async function submit(event) {
         say(`Sent ${bytes(sent)} of ${bytes(total)}`);
       },
     });
-    const language = byId('language').value.trim();
     const job = await call('/v1/jobs', {
       method: 'POST',
       signal: work.sending.signal,
@@ -111,7 +110,7 @@ async function submit(event) {
         input: { uploadId, name: file.name.slice(0, 255) },
         model: byId('model').value,
         partials: true,
-        options: language === '' ? {} : { language },
+        options: chosenOptions(),
       },
     });
     work.jobId = job.id;
@@ -127,6 +126,16 @@ async function submit(event) {
       failureNotice({ code: error.code ?? 'INTERNAL', message: error.message }),
     );
   }
+}
+
+/** Only what was chosen: the rest is the server's to decide. */
+function chosenOptions() {
+  const language = byId('language').value.trim();
+  return {
+    ...(language === '' ? {} : { language }),
+    ...(byId('words').checked ? { words: true } : {}),
+    ...(byId('split').checked ? { channels: 'split' } : {}),
+  };
 }
 
 function follow(work, job) {
