@@ -61,6 +61,8 @@ whisper_full_params Attempt::parameters() {
     params.language = setting_.model.languages[static_cast<std::size_t>(language_)].c_str();
     params.translate = options_.translate;
     params.no_context = true;
+    // "[BLANK_AUDIO]", "(music)" and the like, as OpenAI's own decoder does by default.
+    params.suppress_nst = true;
     params.print_progress = false;
     params.print_timestamps = false;
     params.prompt_tokens = prompt_.data();

@@ -42,6 +42,7 @@ inline constexpr double kLongestSegmentSeconds = 23;
 ///     of the last 32 tokens at least 2.4. The last one stands. Random numbers start from one seed.
 ///   - No speech: text is dropped when silence is likelier than 0.6 and the mean log probability is
 ///     below -1.
+///   - Tokens of noises and brackets ("[", "(", "♪") are never chosen.
 ///   - Nothing is remembered from request to request.
 class Session final : public IVoiceTaskSession,
                       public IOfflineVoiceTaskSession,

@@ -120,7 +120,8 @@ std::vector<TimedWord> words_of(std::span<const TimedToken> tokens, double begin
         if (begins_word(unit, merged)) {
             merged.push_back(std::move(unit));
         } else {
-            merged.back().text += unit.text;
+            const std::string_view text = trimmed(unit.text);
+            merged.back().text += all_punctuation(text) ? text : std::string_view(unit.text);
             merged.back().probability += unit.probability;
             merged.back().tokens += unit.tokens;
         }

@@ -19,8 +19,9 @@ struct TimedToken {
 /// space, or, in scripts that write none between words (Chinese, Japanese, Thai and their like),
 /// with each character or group of characters that one token has; punctuation belongs to the word
 /// before it, an opening bracket to the word after it. A word ends where the next begins; the last
-/// one at `end`. What lasts more than twice the median of its piece at the beginning or end of a
-/// sentence is cut to that: there is silence in it. Times ascend and lie within [begin, end].
+/// one at `end`. One that lasts more than twice the median of its piece is cut to that, at its end
+/// if it ends a sentence, else at its beginning: there is silence in it. Times ascend and lie
+/// within [begin, end].
 [[nodiscard]] std::vector<TimedWord> words_of(std::span<const TimedToken> tokens, double begin,
                                               double end);
 
