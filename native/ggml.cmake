@@ -33,3 +33,20 @@ endif()
 # Header-only decoders that the same package ships.
 add_library(miniaudio_headers INTERFACE)
 target_include_directories(miniaudio_headers SYSTEM INTERFACE "${WHISPER_CPP_DIR}/examples")
+
+# whisper.cpp, of which the family compiles the library's one source file into its own unit (see there).
+file(STRINGS "${WHISPER_CPP_DIR}/CMakeLists.txt" whisper_version REGEX "^project\\(\"whisper.cpp\" VERSION ")
+string(REGEX REPLACE ".*VERSION ([0-9.]+).*" "\\1" whisper_version "${whisper_version}")
+add_library(whisper_library STATIC "${CMAKE_CURRENT_SOURCE_DIR}/models/whisper/library/library.cpp")
+target_include_directories(whisper_library PUBLIC "${CMAKE_CURRENT_SOURCE_DIR}")
+target_include_directories(whisper_library SYSTEM PUBLIC "${WHISPER_CPP_DIR}/include" PRIVATE "${WHISPER_CPP_DIR}/src")
+target_compile_definitions(whisper_library PRIVATE "WHISPER_VERSION=\"${whisper_version}\"")
+target_compile_options(whisper_library PRIVATE -w "-ffile-prefix-map=${WHISPER_CPP_DIR}=whisper.cpp"
+  "-ffile-prefix-map=${CMAKE_CURRENT_SOURCE_DIR}=native")
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  target_compile_options(whisper_library PRIVATE -march=x86-64-v3)
+endif()
+if(NATIVE_SANITIZE)
+  target_compile_options(whisper_library PRIVATE -O1)
+endif()
+target_link_libraries(whisper_library PUBLIC ggml Threads::Threads)

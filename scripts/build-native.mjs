@@ -1,6 +1,6 @@
 // Builds the native code. Usage: node scripts/build-native.mjs [--tests] [--sanitize=address,undefined|thread] [--jobs=N]
 //   (nothing)    build/release/Release/addon.node
-//   --tests      also addon_test.node beside it, and build/release/native_tests
+//   --tests      also addon_test.node beside it, and build/release/native_tests and whisper_cli
 //   --sanitize   only native_tests, in build/asan or build/tsan
 // Takes well under two seconds when nothing has changed.
 import { spawnSync } from 'node:child_process';
@@ -58,7 +58,7 @@ let build;
 let targets;
 if (options.sanitize === undefined) {
   build = path.join(ROOT, 'build', 'release');
-  targets = options.tests ? ['addon', 'addon_test', 'native_tests'] : ['addon'];
+  targets = options.tests ? ['addon', 'addon_test', 'native_tests', 'whisper_cli'] : ['addon'];
   const cmakeJs = createRequire(import.meta.url).resolve('cmake-js/bin/cmake-js');
   // A tree that once built the tests keeps them configured: switching back and forth rebuilds nothing.
   const stamp = path.join(build, 'configured.txt');

@@ -6,17 +6,22 @@
 #include <cstring>
 
 #include "framework/error.h"
+#include "framework/ggml_bin_header.h"
+#include "framework/ggml_bin_source.h"
 #include "framework/gguf_source.h"
 #include "framework/safetensors_source.h"
 
 namespace wavepool {
 namespace {
 
-enum class Format { kGguf, kSafetensors, kSafetensorsIndex, kUnknown };
+enum class Format { kGguf, kGgmlBin, kSafetensors, kSafetensorsIndex, kUnknown };
 
 Format format_of(std::span<const std::byte> file) {
     const auto at = [&](std::size_t i) { return static_cast<char>(file[i]); };
     if (file.size() >= 4 && std::memcmp(file.data(), "GGUF", 4) == 0) return Format::kGguf;
+    std::uint32_t magic = 0;
+    if (file.size() >= sizeof(magic)) std::memcpy(&magic, file.data(), sizeof(magic));
+    if (magic == kGgmlBinMagic) return Format::kGgmlBin;
     // A Safetensors file begins with the length of its JSON header, which an index could resemble
     // in its ninth byte but not in its size.
     const bool json_follows = file.size() > sizeof(std::uint64_t) && at(8) == '{';
@@ -153,6 +158,8 @@ std::shared_ptr<const TensorSource> open_tensor_source(const std::filesystem::pa
     switch (format_of(storage->bytes().bytes)) {
         case Format::kGguf:
             return open_gguf(std::move(storage));
+        case Format::kGgmlBin:
+            return open_ggml_bin(std::move(storage));
         case Format::kSafetensors:
             return open_safetensors(std::move(storage));
         case Format::kSafetensorsIndex:
@@ -161,7 +168,7 @@ std::shared_ptr<const TensorSource> open_tensor_source(const std::filesystem::pa
             break;
     }
     throw Error(ErrorCode::kModelFileInvalid,
-                file.string() + ": neither GGUF nor Safetensors nor the index of such files");
+                file.string() + ": neither GGUF nor Safetensors nor a ggml file nor an index");
 }
 
 }  // namespace wavepool

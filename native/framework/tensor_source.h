@@ -86,10 +86,10 @@ class TensorSource {
     [[nodiscard]] Int8Tensor int8(std::string_view name) const;
 };
 
-/// Opens a checkpoint by what its file holds: GGUF, Safetensors, or the JSON index of a sharded
-/// Safetensors checkpoint. The first of several GGUF files (NAME-00001-of-00002.gguf), or any other
-/// of them, stands for all. `options` hold for every file. Throws
-/// Error{kInputNotFound | kModelFileInvalid}.
+/// Opens a checkpoint by what its file holds: GGUF, Safetensors, the JSON index of a sharded
+/// Safetensors checkpoint, or whisper.cpp's ggml format. The first of several GGUF files
+/// (NAME-00001-of-00002.gguf), or any other of them, stands for all. `options` hold for every file.
+/// Throws Error{kInputNotFound | kModelFileInvalid}.
 [[nodiscard]] std::shared_ptr<const TensorSource> open_tensor_source(
     const std::filesystem::path& file, TensorSourceOptions options = {});
 

@@ -2,7 +2,10 @@
 
 #include <ggml.h>
 
+#include <algorithm>
+#include <array>
 #include <bit>
+#include <cmath>
 #include <cstring>
 
 namespace wavepool {
@@ -22,14 +25,57 @@ float from_bf16(std::uint16_t bits) {
     return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
 }
 
-void decode_q8_0(std::span<const std::byte> data, std::span<float> out) {
-    constexpr std::size_t kBlockBytes = sizeof(ggml_fp16_t) + kQ8BlockValues;
-    for (std::size_t i = 0; i < out.size(); ++i) {
-        const auto block = data.subspan(i / kQ8BlockValues * kBlockBytes, kBlockBytes);
-        const float scale = ggml_fp16_to_fp32(load<ggml_fp16_t>(block));
-        const auto values = block.subspan(sizeof(ggml_fp16_t));
-        out[i] = scale * static_cast<float>(load<std::int8_t>(values, i % kQ8BlockValues));
+/// A quantized type of ggml.
+struct Quantized {
+    TensorType type;
+    std::string_view name;
+    ggml_type ggml;
+    std::uint64_t block_values;
+    std::size_t block_bytes;
+    std::size_t scales_at;  ///< where in a block its f16 scales are
+    std::size_t scales;
+};
+
+constexpr std::array kQuantized{
+    Quantized{TensorType::kQ8_0, "q8_0", GGML_TYPE_Q8_0, kQ8BlockValues, 34, 0, 1},
+    Quantized{TensorType::kQ4_0, "q4_0", GGML_TYPE_Q4_0, 32, 18, 0, 1},
+    Quantized{TensorType::kQ4_1, "q4_1", GGML_TYPE_Q4_1, 32, 20, 0, 2},
+    Quantized{TensorType::kQ5_0, "q5_0", GGML_TYPE_Q5_0, 32, 22, 0, 1},
+    Quantized{TensorType::kQ5_1, "q5_1", GGML_TYPE_Q5_1, 32, 24, 0, 2},
+    Quantized{TensorType::kQ2K, "q2_k", GGML_TYPE_Q2_K, 256, 84, 80, 2},
+    Quantized{TensorType::kQ3K, "q3_k", GGML_TYPE_Q3_K, 256, 110, 108, 1},
+    Quantized{TensorType::kQ4K, "q4_k", GGML_TYPE_Q4_K, 256, 144, 0, 2},
+    Quantized{TensorType::kQ5K, "q5_k", GGML_TYPE_Q5_K, 256, 176, 0, 2},
+    Quantized{TensorType::kQ6K, "q6_k", GGML_TYPE_Q6_K, 256, 210, 208, 1},
+};
+
+const Quantized* quantized(TensorType type) noexcept {
+    const auto found = std::ranges::find(kQuantized, type, &Quantized::type);
+    return found == kQuantized.end() ? nullptr : &*found;
+}
+
+/// `out` is whole blocks.
+void decode_blocks(const Quantized& type, std::span<const std::byte> data, std::span<float> out) {
+    // Files do not align their blocks; ggml's decoder wants them aligned.
+    alignas(8) std::array<std::byte, 256> block;
+    const auto decode = ggml_get_type_traits(type.ggml)->to_float;
+    for (std::size_t i = 0; i < out.size() / type.block_values; ++i) {
+        std::memcpy(block.data(), data.data() + i * type.block_bytes, type.block_bytes);
+        decode(block.data(), out.data() + i * type.block_values,
+               static_cast<std::int64_t>(type.block_values));
     }
+}
+
+bool finite_f16(std::uint16_t bits) {
+    constexpr std::uint16_t kExponent = 0x7c00;
+    return (bits & kExponent) != kExponent;
+}
+
+template <typename T, typename Check>
+bool all_of(std::span<const std::byte> bytes, Check check) {
+    bool finite = true;
+    for (std::size_t i = 0; i < bytes.size() / sizeof(T); ++i) finite &= check(load<T>(bytes, i));
+    return finite;
 }
 
 template <typename T, typename Convert>
@@ -78,10 +124,9 @@ std::string_view tensor_type_name(TensorType type) noexcept {
             return "f32";
         case TensorType::kF64:
             return "f64";
-        case TensorType::kQ8_0:
-            return "q8_0";
+        default:
+            return quantized(type)->name;
     }
-    return "unknown";
 }
 
 std::uint64_t tensor_bytes(TensorType type, std::uint64_t elements) noexcept {
@@ -103,10 +148,34 @@ std::uint64_t tensor_bytes(TensorType type, std::uint64_t elements) noexcept {
         case TensorType::kU64:
         case TensorType::kF64:
             return elements * 8;
-        case TensorType::kQ8_0:
-            return elements / kQ8BlockValues * (sizeof(ggml_fp16_t) + kQ8BlockValues);
+        default: {
+            const Quantized& blocks = *quantized(type);
+            return elements / blocks.block_values * blocks.block_bytes;
+        }
     }
-    return 0;
+}
+
+std::uint64_t block_values(TensorType type) noexcept {
+    const Quantized* blocks = quantized(type);
+    return blocks == nullptr ? 1 : blocks->block_values;
+}
+
+std::optional<TensorType> tensor_type_of_ggml(std::uint32_t number) noexcept {
+    if (number == GGML_TYPE_F32) return TensorType::kF32;
+    if (number == GGML_TYPE_F16) return TensorType::kF16;
+    if (number == GGML_TYPE_BF16) return TensorType::kBf16;
+    const auto found = std::ranges::find_if(
+        kQuantized, [&](const Quantized& each) { return number == each.ggml; });
+    if (found == kQuantized.end()) return std::nullopt;
+    return found->type;
+}
+
+std::optional<std::uint32_t> ggml_number(TensorType type) noexcept {
+    if (type == TensorType::kF32) return GGML_TYPE_F32;
+    if (type == TensorType::kF16) return GGML_TYPE_F16;
+    if (type == TensorType::kBf16) return GGML_TYPE_BF16;
+    if (const Quantized* blocks = quantized(type)) return blocks->ggml;
+    return std::nullopt;
 }
 
 std::string shape_text(std::span<const std::int64_t> shape) {
@@ -132,12 +201,37 @@ bool decode_floats(TensorType type, std::span<const std::byte> bytes, std::span<
         case TensorType::kF64:
             decode_each<double>(bytes, out, [](double value) { return static_cast<float>(value); });
             return true;
-        case TensorType::kQ8_0:
-            decode_q8_0(bytes, out);
-            return true;
         default:
+            if (const Quantized* blocks = quantized(type)) {
+                decode_blocks(*blocks, bytes, out);
+                return true;
+            }
             return false;
     }
+}
+
+bool all_finite(TensorType type, std::span<const std::byte> bytes) noexcept {
+    switch (type) {
+        case TensorType::kF32:
+            return all_of<float>(bytes, [](float value) { return std::isfinite(value); });
+        case TensorType::kF64:
+            return all_of<double>(bytes, [](double value) { return std::isfinite(value); });
+        case TensorType::kF16:
+            return all_of<std::uint16_t>(bytes, finite_f16);
+        case TensorType::kBf16:
+            return all_of<std::uint16_t>(
+                bytes, [](std::uint16_t bits) { return std::isfinite(from_bf16(bits)); });
+        default:
+            break;
+    }
+    const Quantized* blocks = quantized(type);
+    if (blocks == nullptr) return true;
+    for (std::size_t at = blocks->scales_at; at < bytes.size(); at += blocks->block_bytes) {
+        for (std::size_t i = 0; i < blocks->scales; ++i) {
+            if (!finite_f16(load<std::uint16_t>(bytes.subspan(at), i))) return false;
+        }
+    }
+    return true;
 }
 
 std::optional<double> decode_scalar(TensorType type, std::span<const std::byte> bytes) {
@@ -167,10 +261,9 @@ std::optional<double> decode_scalar(TensorType type, std::span<const std::byte> 
             return load<float>(bytes);
         case TensorType::kF64:
             return load<double>(bytes);
-        case TensorType::kQ8_0:
-            break;
+        default:
+            return std::nullopt;
     }
-    return std::nullopt;
 }
 
 }  // namespace wavepool

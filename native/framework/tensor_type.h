@@ -26,9 +26,26 @@ enum class TensorType {
     kF32,
     kF64,
     kQ8_0,  ///< blocks of 32 values: an f16 scale, then 32 i8
+    // ggml's other quantized types, in blocks of 32 or (K) 256 values.
+    kQ4_0,
+    kQ4_1,
+    kQ5_0,
+    kQ5_1,
+    kQ2K,
+    kQ3K,
+    kQ4K,
+    kQ5K,
+    kQ6K,
 };
 
 inline constexpr std::uint64_t kQ8BlockValues = 32;
+
+/// Values that are stored together; 1 for types without blocks. Rows are whole blocks.
+[[nodiscard]] std::uint64_t block_values(TensorType type) noexcept;
+
+/// The type that ggml's files give this number, and back; floats and quantized types only.
+[[nodiscard]] std::optional<TensorType> tensor_type_of_ggml(std::uint32_t number) noexcept;
+[[nodiscard]] std::optional<std::uint32_t> ggml_number(TensorType type) noexcept;
 
 /// With at most this many elements the bytes of a tensor of any type fit 64 bits.
 inline constexpr std::uint64_t kMaxTensorElements = std::uint64_t{1} << 48;
@@ -52,8 +69,11 @@ struct TensorInfo {
 [[nodiscard]] bool decode_floats(TensorType type, std::span<const std::byte> bytes,
                                  std::span<float> out);
 
+/// Whether every number (of a quantized type: every scale) is finite. True for integers.
+[[nodiscard]] bool all_finite(TensorType type, std::span<const std::byte> bytes) noexcept;
+
 /// The first value, exactly; nothing where a double cannot hold it (large 64-bit integers) and for
-/// q8_0.
+/// quantized types.
 [[nodiscard]] std::optional<double> decode_scalar(TensorType type,
                                                   std::span<const std::byte> bytes);
 

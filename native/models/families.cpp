@@ -4,6 +4,7 @@
 
 #include "models/moonshine/moonshine.h"
 #include "models/silero_vad/silero_vad.h"
+#include "models/whisper/family.h"
 
 namespace wavepool {
 
@@ -12,6 +13,7 @@ std::span<const Family> families() noexcept {
         Family{"moonshine", TaskKind::kAsr, &moonshine::load, &moonshine::plan},
         Family{"silero-vad", TaskKind::kVad, &silero_vad::load, &silero_vad::plan,
                &silero_vad::recognizes},
+        Family{"whisper", TaskKind::kAsr, &whisper::load, &whisper::plan},
     };
     return kFamilies;
 }

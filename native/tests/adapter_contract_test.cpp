@@ -1,5 +1,5 @@
-// What every family promises, whatever its model: run over the fakes always, over the real families
-// when WAVEPOOL_TEST_MODELS names a folder with their GGUF files.
+// What every family promises, whatever its model: run over the fakes and a small Whisper always,
+// over the other real families when WAVEPOOL_TEST_MODELS names a folder with their GGUF files.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -13,6 +13,7 @@
 #include "tests/error_code.h"
 #include "tests/fake_family.h"
 #include "tests/gguf_builder.h"
+#include "tests/whisper_checkpoint.h"
 
 namespace wavepool {
 namespace {
@@ -42,6 +43,9 @@ class AdapterContract : public ::testing::TestWithParam<std::string> {
         if (family.starts_with("fake")) {
             const auto file = folder_.write("fake.gguf", testing::fake_model_bytes(family));
             model_ = load_model(file, fake::families());
+        } else if (family == "whisper") {
+            const auto file = folder_.write("model.bin", testing::WhisperCheckpoint().bytes());
+            model_ = load_model(file, families());
         } else if (const auto file = model_of(family)) {
             model_ = load_model(*file, families());
         } else {
@@ -114,7 +118,8 @@ class AdapterContract : public ::testing::TestWithParam<std::string> {
 };
 
 INSTANTIATE_TEST_SUITE_P(Families, AdapterContract,
-                         ::testing::Values("fake", "fake-vad", "moonshine", "silero-vad"),
+                         ::testing::Values("fake", "fake-vad", "moonshine", "silero-vad",
+                                           "whisper"),
                          [](const auto& test) {
                              std::string name = test.param;
                              std::erase(name, '-');

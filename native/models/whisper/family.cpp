@@ -1,0 +1,120 @@
+#include "models/whisper/family.h"
+
+#include <new>
+#include <string>
+#include <utility>
+
+#include "framework/backend.h"
+#include "framework/error.h"
+#include "framework/session_pool.h"
+#include "framework/weight_cache.h"
+#include "models/whisper/checkpoint.h"
+#include "models/whisper/checkpoint_stream.h"
+#include "models/whisper/session.h"
+
+namespace wavepool::whisper {
+namespace {
+
+constexpr const char* kFamily = "whisper";
+
+/// What the model is called, by its sizes.
+std::string name_of(const Parameters& sizes) {
+    std::string name = "whisper-";
+    switch (sizes.audio_layers) {
+        case 4:
+            name += "tiny";
+            break;
+        case 6:
+            name += "base";
+            break;
+        case 12:
+            name += "small";
+            break;
+        case 24:
+            name += "medium";
+            break;
+        case 32:
+            name += sizes.vocabulary > 51865 ? "large-v3" : "large";
+            if (sizes.text_layers == 4) name += "-turbo";
+            break;
+        default:
+            name += std::to_string(sizes.audio_layers) + "-layers";
+    }
+    return sizes.multilingual() ? name : name + ".en";
+}
+
+ModelInfo describe(const Checkpoint& checkpoint) {
+    const Parameters& sizes = checkpoint.parameters();
+    return {.family = kFamily,
+            .task = TaskKind::kAsr,
+            .name = name_of(sizes),
+            .weight_bytes = checkpoint.weight_bytes(),
+            .native_batch = true,
+            .max_segment_seconds = kLongestSegmentSeconds,
+            .languages = language_codes(sizes),
+            .option_names = option_names(sizes)};
+}
+
+/// whisper.cpp goes on without a buffer that it did not get, so that has to be known before.
+void require_memory(std::size_t bytes) {
+    const BufferPtr probe(ggml_backend_buft_alloc_buffer(ggml_backend_cpu_buffer_type(), bytes));
+    if (!probe) throw Error(ErrorCode::kInsufficientMemory, "loading weights");
+}
+
+std::shared_ptr<const SharedModel> load_shared(const Checkpoint& checkpoint) {
+    checkpoint.check_numbers();
+    require_memory(checkpoint.weight_bytes());
+    CheckpointStream stream(checkpoint);
+    whisper_model_loader loader = stream.loader();
+    library::ContextPtr context;
+    construct_backend([&] { context = library::load(loader); });
+    if (!context) {
+        throw Error(ErrorCode::kModelLoadFailed,
+                    checkpoint.source().description() + ": whisper.cpp could not load it");
+    }
+    return std::make_shared<const SharedModel>(checkpoint, std::move(context));
+}
+
+class LoadedModel final : public ILoadedModel {
+  public:
+    explicit LoadedModel(const Checkpoint& checkpoint)
+        : info_(describe(checkpoint)),
+          shared_(cache_.get_or_load_shared<SharedModel>(
+              {.component = kFamily, .device = "cpu", .storage = "ggml"},
+              [&] { return load_shared(checkpoint); })) {}
+
+    [[nodiscard]] const ModelInfo& info() const noexcept override { return info_; }
+
+    [[nodiscard]] std::unique_ptr<IVoiceTaskSession> create_session(
+        const SessionOptions& options) const override {
+        try {
+            return std::make_unique<Session>(shared_, options);
+        } catch (const std::bad_alloc&) {
+            throw Error(ErrorCode::kInsufficientMemory, "creating a session");
+        }
+    }
+
+  private:
+    ModelInfo info_;
+    WeightCache cache_;
+    std::shared_ptr<const SharedModel> shared_;
+};
+
+}  // namespace
+
+std::shared_ptr<const ILoadedModel> load(const TensorSource& source) {
+    try {
+        return std::make_shared<LoadedModel>(Checkpoint(source));
+    } catch (const std::bad_alloc&) {
+        throw Error(ErrorCode::kInsufficientMemory, "loading weights");
+    }
+}
+
+ModelPlan plan(const TensorSource& source, const SessionOptions& options) {
+    const Checkpoint checkpoint(source);
+    return {.info = describe(checkpoint),
+            .capacity = kMaxParallelSessions,
+            .session_bytes = Session::bytes(checkpoint.parameters(), options)};
+}
+
+}  // namespace wavepool::whisper

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace wavepool::whisper {
+
+/// How many frames of audio the encoder is given for a request: its own, 2.56 s of silence after
+/// them, rounded up to 5.12 s (flash attention then has no rows without a frame), at most 30 s. The
+/// silence tells the model that the speech has ended; with less it repeats itself (docs/models.md).
+[[nodiscard]] int audio_frames(std::int64_t samples) noexcept;
+
+/// Whether text tokens end in a loop: three or more twice in a row, two of them three times, or one
+/// four times.
+[[nodiscard]] bool ends_in_loop(std::span<const std::int32_t> tokens) noexcept;
+
+}  // namespace wavepool::whisper

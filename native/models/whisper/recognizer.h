@@ -1,0 +1,43 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "framework/backend.h"
+#include "framework/session.h"
+#include "models/whisper/library/library.h"
+#include "models/whisper/request_options.h"
+#include "models/whisper/shared_model.h"
+
+namespace wavepool::whisper {
+
+/// whisper.cpp's state with the threads it computes on. One request at a time.
+class Recognizer {
+  public:
+    /// Throws Error{kInsufficientMemory}.
+    Recognizer(std::shared_ptr<const SharedModel> model, int threads);
+    ~Recognizer();
+    Recognizer(const Recognizer&) = delete;
+    Recognizer& operator=(const Recognizer&) = delete;
+
+    /// Throws Error{kCancelled | kInsufficientMemory | kInternal}; usable after each of them. The
+    /// result depends on nothing that ran before.
+    [[nodiscard]] TaskResult run(std::span<const float> samples, const RequestOptions& options,
+                                 const CancelToken& cancel);
+
+    [[nodiscard]] std::size_t bytes() const;
+
+  private:
+    std::shared_ptr<const SharedModel> model_;
+    int threads_;
+    // Destruction order: the state's backend uses the pool.
+    ThreadpoolPtr pool_;
+    library::StatePtr state_;
+    const CancelToken* cancel_ = nullptr;  ///< of the running request
+    std::atomic<bool> stuck_ = false;      ///< the running attempt is not worth its end
+};
+
+}  // namespace wavepool::whisper

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "models/whisper/checkpoint.h"
+#include "models/whisper/library/library.h"
+#include "models/whisper/vocabulary.h"
+
+namespace wavepool::whisper {
+
+/// What all sessions of one checkpoint share.
+struct SharedModel {
+    SharedModel(const Checkpoint& checkpoint, library::ContextPtr loaded);
+
+    Parameters parameters;
+    Vocabulary vocabulary;
+    std::vector<std::string> languages;
+    // whisper.cpp's functions want it mutable and change nothing in it.
+    library::ContextPtr context;
+    std::vector<library::AlignmentHead> heads;
+};
+
+}  // namespace wavepool::whisper
