@@ -16,7 +16,8 @@ import { CATALOGUE } from '../models/catalogue.ts';
 import { DETECTOR_MODEL } from './model-access.ts';
 import { DEFAULT_MODEL, parseDuration } from './options.ts';
 
-const DEFAULT_MODELS: Readonly<Record<JobTask, ModelId>> = {
+/** What does a task when nothing is said. */
+export const DEFAULT_MODELS: Readonly<Record<JobTask, ModelId>> = {
   transcribe: DEFAULT_MODEL,
   vad: DETECTOR_MODEL,
 };

