@@ -65,7 +65,7 @@ export async function pullModel(
 ): Promise<InstalledModel> {
   const present = await store.locate(id);
   if (present !== undefined) return present;
-  return await withView({ quiet, signal }, context, (options) => store.pull(id, options));
+  return withView({ quiet, signal }, context, (options) => store.pull(id, options));
 }
 
 /** As `pullModel`, of a form that is made here. */

@@ -192,7 +192,7 @@ export type ProducedTensor = WhisperTensor & {
 export function writeWhisperFile(
   target: string,
   header: WhisperHeader,
-  tensors: AsyncIterable<ProducedTensor>,
+  tensors: AsyncIterable<ProducedTensor> | Iterable<ProducedTensor>,
 ): Promise<WrittenFile> {
   return writeWholeFile(target, async (write) => {
     await writeHeader(write, header);

@@ -36,7 +36,7 @@ export async function quantizeWhisper(
     throw new WavepoolError('OPTION_UNSUPPORTED', detail);
   }
   const format = QUANTIZED_FORMATS[type];
-  const made = async function* () {
+  const made = function* () {
     for (const tensor of tensors) {
       signal?.throwIfAborted();
       const isMatrix = tensor.kind === 'matrix';
