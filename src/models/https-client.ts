@@ -3,9 +3,7 @@
  * with the next pull. What has come is kept beside a note of what it is part of; the server is asked to go on only if that
  * has not changed (If-Range). Redirects are few, never lead away from encryption and take no credentials along.
  */
-import { createWriteStream } from 'node:fs';
-import { readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
-import { pipeline } from 'node:stream/promises';
+import { open, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Dispatcher, EnvHttpProxyAgent, request } from 'undici';
 import { WavepoolError } from '../core/errors.ts';
@@ -144,18 +142,10 @@ export class HttpsClient implements AsyncDisposable {
       const total = totalBytes(headers, statusCode, start);
       checkSize(remote, total);
       await part.note(remote.url, validatorOf(headers));
-      let received = start;
-      onBytes?.(received);
-      const counted = async function* (chunks: AsyncIterable<Buffer>) {
-        for await (const chunk of chunks) {
-          received += chunk.length;
-          if (received > (total ?? remote.maxBytes)) throw failure('more comes than was announced');
-          onBytes?.(received);
-          yield chunk;
-        }
-      };
-      const file = createWriteStream(part.path, start === 0 ? {} : { flags: 'a' });
-      await pipeline(body, counted, file, signal ? { signal } : {});
+      const received = await part.append(body, start, (bytes) => {
+        if (bytes > (total ?? remote.maxBytes)) throw failure('more comes than was announced');
+        onBytes?.(bytes);
+      });
       if (total !== undefined && received < total) throw new BrokenTransfer('it ended early');
       checkSize(remote, received);
       return { bytes: received, linkedSha256 };
@@ -210,6 +200,24 @@ class PartialFile {
       ({ size }) => size,
       () => 0,
     );
+  }
+
+  /** What was counted is on the disk. Returns how much there is then. */
+  async append(
+    chunks: AsyncIterable<Buffer>,
+    start: number,
+    onBytes: (bytes: number) => void,
+  ): Promise<number> {
+    await using file = await open(this.path, start === 0 ? 'w' : 'a');
+    let bytes = start;
+    onBytes(bytes);
+    for await (const chunk of chunks) {
+      let done = 0;
+      while (done < chunk.length) done += (await file.write(chunk, done)).bytesWritten;
+      bytes += chunk.length;
+      onBytes(bytes);
+    }
+    return bytes;
   }
 
   /** Undefined where the server could not tell whether the file is still the same. */
