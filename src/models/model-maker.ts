@@ -1,5 +1,5 @@
 /** Makes the weights of a catalogue entry in a folder of its own, by the first of its ways that works. */
-import { readFile } from 'node:fs/promises';
+import { mkdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { WavepoolError } from '../core/errors.ts';
 import { findEntry } from './catalogue.ts';
@@ -58,6 +58,7 @@ export class ModelMaker {
     const failures: WavepoolError[] = [];
     for (const [index, origin] of entry.origins.entries()) {
       const folder = path.join(options.folder, `way-${index}`);
+      await mkdir(folder);
       try {
         return await this.#follow(entry, origin, { ...options, folder });
       } catch (thrown) {

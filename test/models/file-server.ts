@@ -35,7 +35,7 @@ export async function startFileServer(options: { readonly tls?: true } = {}): Pr
   let validators = true;
 
   const answer = (request: IncomingMessage, response: ServerResponse) => {
-    const path = request.url ?? '';
+    const path = (request.url ?? '').replace(/\?.*/, '');
     requests.push({ path, headers: request.headers });
     const status = failures.get(path);
     const location = redirects.get(path);
@@ -45,6 +45,7 @@ export async function startFileServer(options: { readonly tls?: true } = {}): Pr
     if (bytes === undefined) return response.writeHead(404).end('not here');
     const etag = `"${createHash('sha256').update(bytes).digest('hex')}"`;
     if (validators) response.setHeader('etag', etag);
+    if (path.endsWith('/')) response.setHeader('content-type', 'text/html');
     const { range, 'if-range': condition } = request.headers;
     const asked = /^bytes=(\d+)-$/.exec(range ?? '')?.[1];
     const isPart = asked !== undefined && condition === etag;

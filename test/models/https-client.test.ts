@@ -143,9 +143,9 @@ for (const [status, message, requests] of [
 }
 
 test('a server that is not there is told', async () => {
-  await using gone = await startFileServer();
+  const gone = await startFileServer();
   const url = new URL('/file', gone.url);
-  await gone[Symbol.asyncDispose]().catch(() => {});
+  await gone[Symbol.asyncDispose]();
   await expect(client.receive({ url, maxBytes: 10 }, target())).rejects.toMatchObject(
     failed(/refused the connection/),
   );

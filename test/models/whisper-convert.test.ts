@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { FileBytes } from '../../src/models/byte-source.ts';
 import { melFilters } from '../../src/models/convert/mel-filters.ts';
 import { whisperConverter } from '../../src/models/convert/whisper.ts';
@@ -19,6 +19,9 @@ import {
   writeCTranslate2Folder,
   writeSmallWhisper,
 } from './whisper-bytes.ts';
+
+// A checkpoint has 6 MB at least, and the machine may be busy.
+vi.setConfig({ testTimeout: 60_000 });
 
 let folder: string;
 beforeEach(async () => {
