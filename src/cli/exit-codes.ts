@@ -19,6 +19,7 @@ const USAGE_ERRORS: ReadonlySet<ErrorCode> = new Set([
   'JOB_NOT_FOUND',
   'MODEL_UNKNOWN',
   'TASK_UNSUPPORTED',
+  'OPTION_UNSUPPORTED',
 ]);
 
 /** The exit code for a command that ended with this error. */

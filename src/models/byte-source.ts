@@ -127,7 +127,15 @@ export class ByteCursor {
     throw invalidFile(this.#source.name, `holds the impossible length ${value}`);
   }
 
-  /** A view that is valid until the next call. */
+  /** The next bytes, fewer at the end, without going on. Never written to again. */
+  async ahead(length: number): Promise<Buffer> {
+    const wanted = Math.min(length, this.remaining);
+    const view = await this.bytes(wanted);
+    this.#position -= wanted;
+    return view;
+  }
+
+  /** Never written to again. */
   async bytes(length: number): Promise<Buffer> {
     const from = this.#position - this.#windowStart;
     if (from < 0 || from + length > this.#window.length) await this.#load(length);

@@ -130,12 +130,12 @@ test('ggml Whisper', async () => {
   const file = path.join(folder, 'small.bin');
   await writeSmallWhisper(file);
   const bytes = await readFile(file);
-  await survives(bytes, { rounds: 120, reach: 70_000, seed: 5 }, readWhisperFile);
-  await survives(bytes, { rounds: 60, reach: 120, seed: 6 }, readWhisperFile);
+  await survives(bytes, { rounds: 60, reach: 70_000, seed: 5 }, readWhisperFile);
+  await survives(bytes, { rounds: 30, reach: 120, seed: 6 }, readWhisperFile);
   // Behind the tokens: where the headers of the tensors are.
   const tokens = 48 + 8 + 80 * 201 * 4 + 4 + 50_257 * 4 + 240_000;
   const below = random(7);
-  for (let round = 0; round < 60; round++) {
+  for (let round = 0; round < 30; round++) {
     const changed = Buffer.from(bytes);
     changed.writeUInt32LE(NASTY[below(NASTY.length)] ?? 0, tokens + below(3_000));
     await readWhisperFile(new MemoryBytes('fuzzed', changed)).catch((thrown: unknown) => {
@@ -162,18 +162,14 @@ test('a wheel', async () => {
   zip.end();
   const bytes = await buffer(zip.outputStream);
   const file = path.join(folder, 'archive.whl');
-  await survives(
-    bytes,
-    { rounds: 1_500, reach: bytes.length, seed: 9 },
-    async (source, mutated) => {
-      const entries = await readZipEntries(source);
-      const [entry] = entries.values();
-      // What an entry says of itself is believed only up to what the catalogue expects.
-      if (entry === undefined || entry.bytes > 10_000) return;
-      await writeFile(file, mutated);
-      await extractZipEntry(file, source, entry, path.join(folder, 'extracted'));
-    },
-  );
+  await survives(bytes, { rounds: 500, reach: bytes.length, seed: 9 }, async (source, mutated) => {
+    const entries = await readZipEntries(source);
+    const [entry] = entries.values();
+    // What an entry says of itself is believed only up to what the catalogue expects.
+    if (entry === undefined || entry.bytes > 10_000) return;
+    await writeFile(file, mutated);
+    await extractZipEntry(file, source, entry, path.join(folder, 'extracted'));
+  });
 });
 
 test('a zip that would fill the disk stops at the size that was announced', async () => {
