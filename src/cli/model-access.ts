@@ -1,7 +1,15 @@
 /** The models folder as commands use it: what is missing is pulled, with its progress on the terminal. */
 import type { Config } from '../core/config.ts';
-import type { InstalledModel, PullProgress } from '../models/model-store.ts';
+import { WavepoolError } from '../core/errors.ts';
+import { NativeEngine } from '../engine/native-engine.ts';
+import type {
+  ImportOptions,
+  InstalledModel,
+  PullOptions,
+  PullProgress,
+} from '../models/model-store.ts';
 import { ModelStore } from '../models/model-store.ts';
+import type { Quantization } from '../models/quantize.ts';
 import type { CliContext } from './context.ts';
 import { printLine } from './context.ts';
 import { formatBytes } from './quantities.ts';
@@ -9,13 +17,40 @@ import { formatBytes } from './quantities.ts';
 /** Finds the speech in every input. */
 export const DETECTOR_MODEL = 'silero-vad';
 
+/** For every command that looks into the models directory. */
+export const MODELS_DIR = [
+  '--models-dir <dir>',
+  'weights (default: $XDG_DATA_HOME/wavepool/models)',
+] as const;
+
 export function openModels(config: Config, context: CliContext): ModelStore {
-  return new ModelStore({ directory: config.modelsDir, environment: context.environment });
+  return new ModelStore({
+    directory: config.modelsDir,
+    environment: context.environment,
+    inspect: (file) => inspectWeights(file, config),
+  });
 }
+
+/**
+ * Lets native code lay out the model, which it refuses for weights of another shape; no graph is built.
+ * @throws {WavepoolError} MODEL_FILE_INVALID
+ */
+async function inspectWeights(file: string, { addonPath }: Config): Promise<void> {
+  try {
+    const engine = new NativeEngine({ addon: addonPath });
+    await engine.planModel(file, INSPECTION);
+  } catch (thrown) {
+    // Without the addon, or for reasons of this machine, the file is looked at when it is loaded.
+    if (thrown instanceof WavepoolError && thrown.code !== 'MODEL_FILE_INVALID') return;
+    throw thrown;
+  }
+}
+
+const INSPECTION = { mode: 'offline', threads: 1, maxBatch: 1 } as const;
 
 export interface PullViewOptions {
   readonly quiet: boolean;
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
 }
 
 /**
@@ -30,9 +65,39 @@ export async function pullModel(
 ): Promise<InstalledModel> {
   const present = await store.locate(id);
   if (present !== undefined) return present;
+  return withView({ quiet, signal }, context, (options) => store.pull(id, options));
+}
+
+/** As `pullModel`, of a form that is made here. */
+export function pullQuantized(
+  store: ModelStore,
+  base: string,
+  type: Quantization,
+  context: CliContext,
+  options: PullViewOptions,
+): Promise<InstalledModel> {
+  return withView(options, context, (each) => store.pullQuantized(base, type, each));
+}
+
+/** Weights that lie elsewhere: see `ModelStore.import`. */
+export function importModel(
+  store: ModelStore,
+  location: string,
+  { id, quantize }: Pick<ImportOptions, 'id' | 'quantize'>,
+  context: CliContext,
+  options: PullViewOptions,
+): Promise<InstalledModel> {
+  return withView(options, context, (each) => store.import(location, { ...each, id, quantize }));
+}
+
+async function withView(
+  { quiet, signal }: PullViewOptions,
+  context: CliContext,
+  work: (options: PullOptions) => Promise<InstalledModel>,
+): Promise<InstalledModel> {
   const view = new PullView(context, quiet);
   try {
-    return await store.pull(id, {
+    return await work({
       onProgress: (progress) => view.show(progress),
       ...(signal === undefined ? {} : { signal }),
     });
@@ -74,7 +139,8 @@ class PullView {
     this.#phase = progress.phase;
     this.#lastPercent = percent;
     const line = describePull(progress, this.#isLive() ? percent : undefined);
-    if (!this.#isLive()) {
+    if (!this.#isLive() || progress.phase === 'passed-over') {
+      this.close();
       printLine(this.#context.stderr, line);
       return;
     }
@@ -99,6 +165,8 @@ function describePull(progress: PullProgress, percent: number | undefined): stri
       return `${id}: another process is pulling it, waiting`;
     case 'downloading':
       return `${id}: downloading ${formatBytes(totalBytes)}${percent === undefined ? '' : `, ${percent} %`}`;
+    case 'passed-over':
+      return `${id}: passed over: ${progress.reason ?? ''}`;
     case 'converting':
       return `${id}: verifying and converting`;
     case 'installed':

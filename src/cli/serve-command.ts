@@ -34,7 +34,7 @@ import {
   warnUnvalidated,
 } from './options.ts';
 import { RedisAccess } from './redis-access.ts';
-import { CATALOGUE_TASKS } from './task-options.ts';
+import { CATALOGUE_TASKS, DEFAULT_MODELS } from './task-options.ts';
 
 const DRAIN_MS = 600_000;
 const MAX_PORT = 65_535;
@@ -202,9 +202,9 @@ async function startFleet(
   });
 }
 
-/** Jobs for a model of the catalogue are taken before a worker for it was ever started. */
+/** Jobs for these are taken before a worker was ever started; for others once there was one. Each has a queue from then on. */
 function servedModels(models: readonly string[]): string[] {
-  return [...new Set([...models, ...Object.keys(CATALOGUE_TASKS)])];
+  return [...new Set([...models, ...Object.values(DEFAULT_MODELS)])];
 }
 
 function logLevelOf({ logLevel }: Config, { quiet }: ServeOptions): Config['logLevel'] {

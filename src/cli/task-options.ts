@@ -22,7 +22,8 @@ import {
   spokenOptionsOf,
 } from './transcribe-options.ts';
 
-const DEFAULT_MODELS: Readonly<Record<JobTask, ModelId>> = {
+/** What does a task when nothing is said. */
+export const DEFAULT_MODELS: Readonly<Record<JobTask, ModelId>> = {
   transcribe: DEFAULT_MODEL,
   vad: DETECTOR_MODEL,
 };

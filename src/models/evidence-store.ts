@@ -6,13 +6,8 @@
 import { randomUUID } from 'node:crypto';
 import { mkdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import type {
-  EvidenceIdentity,
-  EvidenceMode,
-  FrameworkEvidence,
-  ModelEvidence,
-} from '../core/evidence.ts';
-import { parseFrameworkEvidence, parseModelEvidence } from '../core/evidence.ts';
+import type { EvidenceIdentity, FrameworkEvidence, ModelEvidence } from '../core/evidence.ts';
+import { EvidenceMode, parseFrameworkEvidence, parseModelEvidence } from '../core/evidence.ts';
 import { type Admission, admittedCount } from './admission.ts';
 import { packageFolder } from './package-folder.ts';
 
@@ -70,6 +65,15 @@ export class EvidenceStore {
     const files = [this.modelFile(id, mode), this.#shippedFile(id, mode)];
     const found = await Promise.all(files.map((file) => stat(file).then(Boolean, () => false)));
     return found.includes(true);
+  }
+
+  /** Deletes records that are about other weights than these: nothing can make them count again. */
+  async forgetOthers(id: string, checkpointSha256: string): Promise<void> {
+    for (const mode of EvidenceMode.options) {
+      const { path: file, record } = await this.model(id, mode);
+      if (record === undefined || record.identity.checkpointSha256 === checkpointSha256) continue;
+      await rm(file, { force: true });
+    }
   }
 
   /** What was recorded here, else what came with the package. */

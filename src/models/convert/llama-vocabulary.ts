@@ -1,7 +1,7 @@
 /**
  * Moonshine's tokens. Its tokenizer is that of Llama 2 (32,000 pieces) with 768 timestamp tokens appended, and the
  * package llama-tokenizer-js carries those pieces as one base64 string in its source, which is read here without
- * running the package.
+ * running the package. A tokens.txt, one piece and its id a line, does as well.
  */
 import { invalidModel } from './converter.ts';
 
@@ -13,11 +13,14 @@ const TIMESTAMPS = 768;
  * @throws {WavepoolError} MODEL_FILE_INVALID
  */
 export function moonshineTokens(source: Uint8Array, file: string): string[] {
+  const text = Buffer.from(source);
   const literal = /\bllama_vocab_base64\s*=\s*"([A-Za-z0-9+/=]+)"/.exec(
-    Buffer.from(source).toString('latin1'),
+    text.toString('latin1'),
   )?.[1];
-  if (literal === undefined) throw invalidModel(file, 'holds no llama_vocab_base64');
-  const pieces = Buffer.from(literal, 'base64').toString('utf8').split('\n');
+  const pieces =
+    literal === undefined
+      ? listedPieces(text.toString('utf8'), file)
+      : Buffer.from(literal, 'base64').toString('utf8').split('\n');
   if (pieces.length !== LLAMA_PIECES) {
     throw invalidModel(file, `${pieces.length} tokens instead of ${LLAMA_PIECES}`);
   }
@@ -34,4 +37,19 @@ export function moonshineTokens(source: Uint8Array, file: string): string[] {
 
 function bytePiece(byte: number): string {
   return `<0x${byte.toString(16).toUpperCase().padStart(2, '0')}>`;
+}
+
+/** The pieces of a tokens.txt with text of their own. */
+function listedPieces(text: string, file: string): string[] {
+  const pieces: string[] = [];
+  for (const line of text.split('\n')) {
+    const [, piece, digits] = /^(.*)[\t ](\d{1,6})\r?$/.exec(line) ?? [];
+    if (piece === undefined || digits === undefined) continue;
+    if (Number(digits) < LLAMA_PIECES) pieces[Number(digits)] = piece;
+  }
+  const missing = Array.from({ length: LLAMA_PIECES }, (_, id) => id).find(
+    (id) => pieces[id] === undefined,
+  );
+  if (missing === undefined) return pieces;
+  throw invalidModel(file, `holds neither llama_vocab_base64 nor a line for token ${missing}`);
 }

@@ -7,7 +7,12 @@
  */
 import type { GgufContents, GgufTensor, GgufValue } from '../gguf-writer.ts';
 import { type OnnxGraph, type OnnxNode, type OnnxTensor, readOnnx } from '../onnx-reader.ts';
-import { type ConversionInput, type Converter, GraphView, generalMetadata } from './converter.ts';
+import {
+  type ConversionInput,
+  type GgufConverter,
+  GraphView,
+  generalMetadata,
+} from './converter.ts';
 import { moonshineTokens } from './llama-vocabulary.ts';
 
 const WIDTH = 288;
@@ -17,9 +22,9 @@ const HEADS = 8;
 const ROPE_DIMENSIONS = 32;
 const VOCABULARY = 32_768;
 
-const ENCODER_FILE = 'encoder.onnx';
-const DECODER_FILE = 'decoder.onnx';
-const TOKENIZER_FILE = 'tokenizer.js';
+export const ENCODER_FILE = 'encoder.onnx';
+export const DECODER_FILE = 'decoder.onnx';
+export const TOKENIZER_FILE = 'tokenizer.js';
 
 const PROJECTIONS = [
   ['q_proj', 'q'],
@@ -28,7 +33,7 @@ const PROJECTIONS = [
   ['dense', 'out'],
 ] as const;
 
-export const moonshineConverter: Converter = { version: 1, convert };
+export const moonshineConverter: GgufConverter = { version: 1, convert };
 
 async function convert(input: ConversionInput): Promise<GgufContents> {
   const tokens = moonshineTokens(await input.read(TOKENIZER_FILE), TOKENIZER_FILE);

@@ -3,16 +3,20 @@
  * weights are constants inside the branches, under the names of the original PyTorch modules. Tensors get the names of
  * the release's Safetensors file and keep their bits.
  */
-import type { GgufContents, GgufTensor, GgufValue } from '../gguf-writer.ts';
+import { FileBytes } from '../byte-source.ts';
+import type { GgufTensor, GgufValue } from '../gguf-writer.ts';
 import { type OnnxGraph, type OnnxTensor, readOnnx } from '../onnx-reader.ts';
+import { readSafetensorsIndex } from '../safetensors-reader.ts';
 import {
   type ConversionInput,
-  type Converter,
+  type GgufConverter,
   generalMetadata,
   invalidModel,
 } from './converter.ts';
 
-const FILE = 'silero-vad.onnx';
+/** As converters ask for it, whatever the format. */
+export const SILERO_FILE = 'silero-vad.onnx';
+const FILE = SILERO_FILE;
 /** Hz, and samples of one window and of the left context that goes before it. */
 const SAMPLE_RATE = 16_000;
 const WINDOW = 512;
@@ -37,25 +41,55 @@ const TENSORS: readonly (readonly [string, string, readonly number[]])[] = [
   ['decoder.decoder.2.bias', 'final_conv.bias', [1]],
 ];
 
-export const sileroVadConverter: Converter = { version: 1, convert };
+export const sileroVadConverter: GgufConverter = {
+  version: 1,
+  convert: async (input) => {
+    const constants = wideBandConstants(readOnnx(await input.read(FILE), FILE));
+    const tensors = TENSORS.map(([source, name, shape]): GgufTensor => {
+      const tensor = constants.get(source);
+      if (tensor?.type !== 'f32') throw invalidModel(FILE, `no f32 constant ${source}`);
+      checkShape(source, tensor.shape, shape);
+      return { name, shape, type: 'f32', data: tensor.data };
+    });
+    return { metadata: metadataOf(input), tensors };
+  },
+};
 
-async function convert(input: ConversionInput): Promise<GgufContents> {
-  const constants = wideBandConstants(readOnnx(await input.read(FILE), FILE));
-  const metadata = new Map<string, GgufValue>([
+/** The Safetensors file of a release: its tensors have their names already. */
+export const sileroSafetensorsConverter: GgufConverter = {
+  version: 1,
+  convert: async (input) => {
+    await using source = await FileBytes.open(input.locate(FILE), FILE);
+    const index = await readSafetensorsIndex(source);
+    const tensors: GgufTensor[] = [];
+    for (const [, name, shape] of TENSORS) {
+      const tensor = index.get(name);
+      if (tensor?.type !== 'F32') throw invalidModel(FILE, `no F32 tensor ${name}`);
+      checkShape(name, tensor.shape, shape);
+      const bytes = await source.read(tensor.offset, tensor.bytes);
+      // A copy of its own: where the bytes lie in a larger buffer need not be a multiple of four.
+      const data = new Float32Array(new Uint8Array(bytes).buffer);
+      tensors.push({ name, shape, type: 'f32', data });
+    }
+    return { metadata: metadataOf(input), tensors };
+  },
+};
+
+/** What a GGUF file of this family holds; shapes outermost first. */
+export const SILERO_TENSORS = TENSORS.map(([, name, shape]) => ({ name, shape }));
+
+function checkShape(name: string, found: readonly number[], shape: readonly number[]): void {
+  if (found.join() === shape.join()) return;
+  throw invalidModel(FILE, `${name} is [${found}] where [${shape}] was expected`);
+}
+
+function metadataOf(input: ConversionInput): Map<string, GgufValue> {
+  return new Map<string, GgufValue>([
     ...generalMetadata('silero-vad', input),
     ['silero.sample_rate', { type: 'u32', value: SAMPLE_RATE }],
     ['silero.window', { type: 'u32', value: WINDOW }],
     ['silero.context', { type: 'u32', value: CONTEXT }],
   ]);
-  const tensors = TENSORS.map(([source, name, shape]): GgufTensor => {
-    const tensor = constants.get(source);
-    if (tensor?.type !== 'f32') throw invalidModel(FILE, `no f32 constant ${source}`);
-    if (tensor.shape.join() !== shape.join()) {
-      throw invalidModel(FILE, `${source} is [${tensor.shape}] where [${shape}] was expected`);
-    }
-    return { name, shape, type: 'f32', data: tensor.data };
-  });
-  return { metadata, tensors };
 }
 
 /** The named constants of the 16 kHz branch. */

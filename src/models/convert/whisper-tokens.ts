@@ -1,0 +1,63 @@
+/** The text of Whisper's tokens, from a tokenizer.json: byte-level BPE, whose characters stand for single bytes. */
+import { TEXT_TOKENS } from '../ggml-whisper-file.ts';
+import { invalidModel } from './converter.ts';
+
+/**
+ * The bytes of every text token, by id.
+ * @throws {WavepoolError} MODEL_FILE_INVALID
+ */
+export function whisperTokens(json: Uint8Array, file: string): Uint8Array[] {
+  const vocabulary = readVocabulary(json, file);
+  const bytes = byteCharacters();
+  const tokens = new Array<Uint8Array | undefined>(TEXT_TOKENS);
+  for (const [text, id] of vocabulary) {
+    if (typeof id !== 'number' || !Number.isInteger(id) || id < 0) {
+      throw invalidModel(file, `the token ${JSON.stringify(text)} has no id`);
+    }
+    if (id >= TEXT_TOKENS) continue;
+    if (tokens[id] !== undefined) throw invalidModel(file, `two tokens have the id ${id}`);
+    tokens[id] = Uint8Array.from(text, (character) => {
+      const byte = bytes.get(character);
+      if (byte === undefined) throw invalidModel(file, `token ${id} is no byte-level text`);
+      return byte;
+    });
+  }
+  return Array.from(tokens, (token, id) => {
+    if (token === undefined) throw invalidModel(file, `there is no token ${id}`);
+    return token;
+  });
+}
+
+function readVocabulary(json: Uint8Array, file: string): readonly (readonly [string, unknown])[] {
+  let parsed: unknown;
+  try {
+    parsed = JSON.parse(Buffer.from(json).toString('utf8'));
+  } catch (thrown) {
+    throw invalidModel(
+      file,
+      `is no JSON (${thrown instanceof Error ? thrown.message : 'damaged'})`,
+    );
+  }
+  const vocabulary = member(member(parsed, 'model'), 'vocab');
+  if (typeof vocabulary !== 'object' || vocabulary === null) {
+    throw invalidModel(file, 'holds no model.vocab');
+  }
+  return Object.entries(vocabulary);
+}
+
+function member(value: unknown, name: string): unknown {
+  if (typeof value !== 'object' || value === null) return undefined;
+  return new Map<string, unknown>(Object.entries(value)).get(name);
+}
+
+/** Printable Latin-1 characters are themselves; the other bytes, in their order, are the characters from U+0100 on. */
+function byteCharacters(): ReadonlyMap<string, number> {
+  const isPrintable = (byte: number) =>
+    (byte >= 0x21 && byte <= 0x7e) || (byte >= 0xa1 && byte <= 0xff && byte !== 0xad);
+  let next = 0x1_00;
+  return new Map(
+    Array.from({ length: 0x1_00 }, (_, byte) => {
+      return [String.fromCodePoint(isPrintable(byte) ? byte : next++), byte] as const;
+    }),
+  );
+}
