@@ -1,7 +1,10 @@
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import type { EvidenceMode } from '../../src/core/evidence.ts';
+import { EvidenceStore } from '../../src/models/evidence-store.ts';
+import { count, identity, record } from '../models/evidence-records.ts';
 import { writeSmallWhisper } from '../models/whisper-bytes.ts';
 import { runCli } from './run-cli.ts';
 
@@ -65,13 +68,22 @@ test('an imported model is shown, listed and removed', async () => {
   expect([again.code, again.stderr]).toEqual([2, expect.stringContaining('[MODEL_UNKNOWN]')]);
 });
 
-test('evidence about other weights goes with the model, unreadable records stay', async () => {
+test('evidence about these weights outlives them, evidence about others does not', async () => {
   await importClinic();
-  const evidence = path.join(folder, 'models', 'clinic', 'evidence');
-  await mkdir(evidence);
-  await writeFile(path.join(evidence, 'batch.json'), 'no record');
+  const shown = JSON.parse((await models('show', 'clinic', '--json')).stdout);
+  const evidence = new EvidenceStore({ modelsDir: path.join(folder, 'models') });
+  const about = (mode: EvidenceMode, checkpointSha256: string) =>
+    evidence.writeModel({
+      ...record([count(1), count(2)]),
+      identity: { ...identity, model: 'clinic', mode, checkpointSha256 },
+    });
+  await about('batch', shown.sha256);
+  await about('offline', 'f'.repeat(64));
+  expect((await models('list', '--installed')).stdout).toMatch(/batch 2$/m);
   const { stderr } = await models('remove', 'clinic');
   expect(stderr).toMatch(/clinic: removed, [\d.]+ MiB free/);
+  expect((await evidence.model('clinic', 'batch')).record).toBeDefined();
+  expect((await evidence.model('clinic', 'offline')).record).toBeUndefined();
 });
 
 test('a file that is no model ends with a plain sentence and leaves nothing', async () => {
