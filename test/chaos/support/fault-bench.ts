@@ -48,6 +48,8 @@ export interface Addition {
   /** @defaultValue that it completes with its text */
   readonly expected?: readonly Expected[];
   readonly clocks?: { timeoutMs?: number; busyTimeoutMs?: number; deadlineAt?: number };
+  /** @defaultValue that of jobs */
+  readonly attempts?: number;
 }
 
 export class FaultBench implements AsyncDisposable {
@@ -124,14 +126,14 @@ export class FaultBench implements AsyncDisposable {
 
   /** Adds jobs and what is to become of them to the account. */
   async add(count: number, addition: Addition = {}): Promise<string[]> {
-    const { seconds = PLAIN_SECONDS, expected, clocks } = addition;
+    const { seconds = PLAIN_SECONDS, expected, ...rest } = addition;
     const jobs = Array.from({ length: count }, () => {
       const id = `job-${this.#added}`;
       const { path, text } = this.#recording(seconds, this.#added % RECORDINGS);
       this.#added += 1;
       this.ledger.expect(id, ...(expected ?? [{ text }]));
       const input = { kind: 'path', path } as const;
-      return { id, input, ...(clocks === undefined ? {} : { clocks }) };
+      return { id, input, ...rest };
     });
     return this.queue.addMany(jobs);
   }
