@@ -42,6 +42,8 @@ export class WorkerProcess extends EventEmitter<{ status: [WorkerPresence] }> {
   readonly #child: ChildProcess;
   readonly #hang: HangWatch;
   readonly #held = new Map<string, Map<string, HeldJob>>();
+  /** It is to end, and whatever it holds is not the cause. */
+  #isBlameless = false;
   #becomeReady: () => void = () => undefined;
   #refuse: (reason: WavepoolError) => void = () => undefined;
 
@@ -74,7 +76,11 @@ export class WorkerProcess extends EventEmitter<{ status: [WorkerPresence] }> {
   }
 
   get held(): HeldByQueue {
-    return new Map([...this.#held].map(([queue, jobs]) => [queue, [...jobs.values()]]));
+    const asJudged = (job: HeldJob): HeldJob =>
+      this.#isBlameless ? { ...job, started: false } : job;
+    return new Map(
+      [...this.#held].map(([queue, jobs]) => [queue, [...jobs.values()].map(asJudged)]),
+    );
   }
 
   /** Asks the worker to drain; ends it the hard way when it does not come to an end. */
@@ -89,7 +95,9 @@ export class WorkerProcess extends EventEmitter<{ status: [WorkerPresence] }> {
     await this.ended;
   }
 
+  /** Ends it now, because somebody wants it to end: its jobs are not charged with a crash. */
   kill(): void {
+    this.#isBlameless = true;
     this.#child.kill('SIGKILL');
   }
 
@@ -98,7 +106,7 @@ export class WorkerProcess extends EventEmitter<{ status: [WorkerPresence] }> {
     if (hang === undefined) return;
     const what = hang === 'silent' ? 'its event loop stands still' : 'native code does not return';
     logger.error({ pid: this.pid }, `a worker hangs and is ended: ${what}`);
-    this.kill();
+    this.#child.kill('SIGKILL');
   }
 
   #send(message: SupervisorMessage): void {

@@ -58,6 +58,19 @@ test('with a priority they run before the others of that priority', async () => 
   expect(ran).toEqual(['a', 'b', 'c', 'd']);
 });
 
+test('a job that had only been taken is handed back without a crash on its count', async () => {
+  await using queue = await openQueue();
+  await using dying = startManualWorker(redis.address, queue.model);
+  await queue.addMany(['a', 'b'].map((id) => jobNamed(id)));
+  const held = [
+    { ...(await dying.take()), started: true },
+    { ...(await dying.take()), started: false },
+  ];
+  await queue.handBack(held);
+  expect(await queue.get('a')).toMatchObject({ state: 'waiting', data: { crashCount: 1 } });
+  expect(await queue.get('b')).toMatchObject({ state: 'waiting', data: { crashCount: 0 } });
+});
+
 test('handing back twice changes nothing, even when another worker has the job by then', async () => {
   await using queue = await openQueue();
   await using dying = startManualWorker(redis.address, queue.model);
