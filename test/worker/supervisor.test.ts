@@ -80,8 +80,8 @@ describe('Supervisor', () => {
         [
           'moonshine-tiny',
           [
-            { jobId: 'first', token: 't1', started: true },
-            { jobId: 'second', token: 't3', started: false },
+            { jobId: 'first', token: 't1', blame: 'killed' },
+            { jobId: 'second', token: 't3', blame: 'none' },
           ],
         ],
       ]),
@@ -98,7 +98,7 @@ describe('Supervisor', () => {
     await told;
     await supervisor.kill();
     const jobs = handedBack.flatMap((held) => [...held.values()].flat());
-    expect(jobs).toMatchObject([{ started: false }, { started: false }]);
+    expect(jobs).toMatchObject([{ blame: 'none' }, { blame: 'none' }]);
   });
 
   test('close ends the workers by themselves, hands back nothing twice, and can be called again', async () => {
