@@ -41,6 +41,8 @@ export type UrlLimits = z.infer<typeof UrlLimits>;
 
 export const WorkerSettings = z.strictObject({
   redis: RedisAddress,
+  /** The data directory whose private server that is: the last worker stops it when the supervisor is gone. */
+  privateRedisOf: z.string().min(1).optional(),
   resultsDir: z.string().min(1),
   /** Where the server puts uploads; without it, jobs that name one fail. */
   uploadsDir: z.string().min(1).optional(),
@@ -61,6 +63,15 @@ export const WorkerSettings = z.strictObject({
   minFreeMemoryMb: z.int().min(0).default(0),
   /** Most segments that wait for one model's slots; 0 = unbounded. */
   maxQueued: z.int().min(0).default(0),
+  /**
+   * A worker process whose event loop says nothing for so long, or in which one native batch runs for so long, hangs: it is
+   * ended like one that crashed; 0 = never.
+   */
+  hangLimitMs: z.int().min(0).default(600_000),
+  /** After so long without renewal a job is no longer its worker's. */
+  lockDurationMs: z.int().min(1_000).default(60_000),
+  /** How often jobs are looked for whose worker is gone. */
+  stalledIntervalMs: z.int().min(500).default(30_000),
   /** The voice activity detector that finds speech for them. */
   detector: z.strictObject({ id: ModelId, path: z.string().min(1) }),
   /** Another addon than the one that was built with the project. */

@@ -10,10 +10,11 @@ import { QUEUE_PREFIX, queueNameOf } from '../queue/queue-names.ts';
 import { SegmentWriter } from '../queue/segment-stream.ts';
 import { type HeldJobs, LockLostError } from './held-jobs.ts';
 import type { JobProcessor } from './job-processor.ts';
+import { LostReplies } from './lost-replies.ts';
+import type { Quarantine } from './quarantine.ts';
 
-/** Long enough for a busy event loop, short enough that a lost machine's jobs are soon somebody else's. */
-const LOCK_DURATION_MS = 60_000;
-const STALLED_INTERVAL_MS = 30_000;
+/** BullMQ waits so long before it tells Redis of a job's end once more. */
+const RETRY_DELAY_MS = 1_000;
 /** Only the backstop for a lost machine: crashes are counted and limited by the hand-back. */
 const MAX_STALLED_COUNT = 5;
 
@@ -24,6 +25,11 @@ export interface ModelQueueOptions {
   readonly model: string;
   readonly processor: JobProcessor;
   readonly held: HeldJobs;
+  /** Of the whole worker process. */
+  readonly quarantine: Quarantine;
+  /** Long enough for a busy event loop, short enough that a lost machine's jobs are soon somebody else's. */
+  readonly lockDurationMs: number;
+  readonly stalledIntervalMs: number;
   /** Jobs that run at once. */
   readonly concurrency: number;
   readonly logger: Logger;
@@ -35,12 +41,15 @@ export class ModelQueue {
   readonly #connection: ReturnType<typeof openConnection>;
   readonly #cancellations: CancellationListener;
   readonly #worker: Worker<JobData, JobOutcome>;
+  /** Lock tokens of the jobs that BullMQ has passed on, by job. */
+  readonly #taken = new Map<string, string>();
+  readonly #lostReplies: LostReplies;
   #closed: Promise<void> | undefined;
 
   private constructor(options: ModelQueueOptions, cancellations: CancellationListener) {
     this.#options = options;
     this.#cancellations = cancellations;
-    const { address, model, concurrency } = options;
+    const { address, model, concurrency, lockDurationMs, stalledIntervalMs } = options;
     this.#name = queueNameOf(model);
     this.#connection = openConnection(address, { role: 'patient', name: `worker:${model}` });
     // BullMQ gives a signal only to three declared parameters; ours comes from `HeldJobs`, so two are enough.
@@ -52,11 +61,18 @@ export class ModelQueue {
         prefix: QUEUE_PREFIX,
         autorun: false,
         concurrency,
-        lockDuration: LOCK_DURATION_MS,
-        stalledInterval: STALLED_INTERVAL_MS,
+        lockDuration: lockDurationMs,
+        stalledInterval: stalledIntervalMs,
         maxStalledCount: MAX_STALLED_COUNT,
+        runRetryDelay: RETRY_DELAY_MS,
       },
     );
+    this.#lostReplies = new LostReplies({
+      connection: this.#connection,
+      worker: this.#worker,
+      isKnown: (jobId, token) => this.#taken.get(jobId) === token,
+      logger: options.logger,
+    });
     this.#listen();
   }
 
@@ -86,6 +102,7 @@ export class ModelQueue {
   close(): Promise<void> {
     this.#closed ??= (async () => {
       await this.#worker.close();
+      await this.#lostReplies.close();
       this.#cancellations.close();
       this.#connection.disconnect();
     })();
@@ -94,59 +111,78 @@ export class ModelQueue {
 
   #listen(): void {
     const { held, logger, model } = this.#options;
-    this.#worker.on('completed', (job) => held.release(this.#name, String(job.id)));
-    this.#worker.on('failed', (job) => {
-      if (job) held.release(this.#name, String(job.id));
-    });
+    const release = (job: TranscribeJob | undefined): void => {
+      if (job) this.#release(String(job.id));
+    };
+    this.#worker.on('completed', release);
+    this.#worker.on('failed', release);
+    this.#connection.on('ready', () => void this.#lostReplies.look());
     this.#worker.on('lockRenewalFailed', (jobIds) => {
       for (const jobId of jobIds) held.abort(this.#name, jobId, new LockLostError(jobId));
     });
     this.#worker.on('error', (err) => logger.warn({ err, model }, 'queue error'));
   }
 
+  /** The queue knows the job's end, or it is another worker's now. */
+  #release(jobId: string): void {
+    this.#taken.delete(jobId);
+    this.#options.held.release(this.#name, jobId);
+  }
+
   /** One delivery of a job. What it throws is what BullMQ understands. */
   async #run(job: TranscribeJob, token: string): Promise<JobOutcome> {
-    const { held, processor } = this.#options;
+    const { held, quarantine, processor } = this.#options;
     const jobId = String(job.id);
     const logger = this.#options.logger.child({ jobId, queue: this.#name });
     let cancellation: CancellationWatch | undefined;
+    let leave: (() => void) | undefined;
+    this.#taken.set(jobId, token);
     try {
       const data = parseJobData(job.data);
-      const signal = held.hold(this.#name, jobId, token, data.clocks);
       const { submittedAt } = data;
+      const ownSignal = held.hold(this.#name, jobId, token, data.clocks);
       cancellation = await this.#cancellations.watch({ id: jobId, submittedAt });
+      const signal = AbortSignal.any([ownSignal, cancellation.signal]);
+      leave = await quarantine.enter(isSuspect(data), signal);
+      held.start(this.#name, jobId);
       const partials = new SegmentWriter(this.#connection, this.#name, jobId);
       const outcome = await processor.process({
         jobId,
         data,
-        signal: AbortSignal.any([signal, cancellation.signal]),
+        signal,
         priority: job.priority,
         onProgress: (progress) => tell(job, progress, logger),
         onSegment: data.partials ? (segment) => partials.append(segment) : undefined,
-        assertOwned: () => assertOwned(job, token),
+        assertOwned: () => this.#assertOwned(job, token),
       });
       await partials.flushed();
       return outcome;
     } catch (thrown) {
       throw await this.#explain(thrown, job, token, logger);
     } finally {
+      leave?.();
       cancellation?.stop();
       held.settle(this.#name, jobId);
     }
   }
 
+  /** @throws {LockLostError} when the job's lock has run out, so that another worker may have it. */
+  async #assertOwned(job: TranscribeJob, token: string): Promise<void> {
+    const extended = await job.extendLock(token, this.#options.lockDurationMs);
+    if (extended !== 1) throw new LockLostError(String(job.id));
+  }
+
   /** Turns what ended a job into what its queue understands. */
   async #explain(thrown: unknown, job: TranscribeJob, token: string, logger: Logger) {
-    const { held } = this.#options;
     if (thrown instanceof LockLostError) {
       logger.warn('the job belongs to another worker now; its result here was dropped');
-      held.release(this.#name, String(job.id));
+      this.#release(String(job.id));
       return new WaitingError(thrown.message);
     }
     const error = toWavepoolError(thrown);
     if (error.code === 'SHUTTING_DOWN') {
       await job.moveToWait(token);
-      held.release(this.#name, String(job.id));
+      this.#release(String(job.id));
       return new WaitingError(error.message);
     }
     if (error.code === 'INTERNAL') logger.error({ err: thrown }, 'job failed unexpectedly');
@@ -155,15 +191,14 @@ export class ModelQueue {
   }
 }
 
+/** Whether a worker died while it held the job. */
+function isSuspect({ crashCount, killCount = 0 }: JobData): boolean {
+  return crashCount + killCount > 0;
+}
+
 /** Progress is for watchers: a job does not fail because it could not be told. */
 function tell(job: TranscribeJob, progress: JobProgress, logger: Logger): void {
   job.updateProgress(progress).catch((err: unknown) => {
     logger.debug({ err }, 'progress could not be told');
   });
-}
-
-/** @throws {LockLostError} when the job's lock has run out, so that another worker may have it. */
-async function assertOwned(job: TranscribeJob, token: string): Promise<void> {
-  const extended = await job.extendLock(token, LOCK_DURATION_MS);
-  if (extended !== 1) throw new LockLostError(String(job.id));
 }

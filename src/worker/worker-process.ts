@@ -5,6 +5,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { isErrorCode, WavepoolError } from '../core/errors.ts';
 import {
+  ALIVE_MS,
+  type Blame,
   type HeldJob,
   parseWorkerMessage,
   type SupervisorMessage,
@@ -13,6 +15,7 @@ import {
 import type { Logger } from '../core/logger.ts';
 import type { WorkerPresence } from '../core/status.ts';
 import type { WorkerSettings } from '../core/worker-settings.ts';
+import { HangWatch } from './hang-watch.ts';
 
 const WORKER_SCRIPT = fileURLToPath(new URL('../../workers/audio-worker.js', import.meta.url));
 /** After its drain deadline a worker gets this long to end by itself. */
@@ -32,13 +35,22 @@ export interface WorkerProcessOptions {
   readonly logger: Logger;
 }
 
+/** A job that had not been started cannot have ended its worker. */
+interface TakenJob extends HeldJob {
+  readonly started: boolean;
+}
+
 export class WorkerProcess extends EventEmitter<{ status: [WorkerPresence] }> {
   readonly pid: number;
   /** Settles once: the worker takes jobs, or the reason why it never will. */
   readonly ready: Promise<void>;
   readonly ended: Promise<WorkerEnd>;
   readonly #child: ChildProcess;
-  readonly #held = new Map<string, Map<string, HeldJob>>();
+  readonly #hang: HangWatch;
+  readonly #held = new Map<string, Map<string, TakenJob>>();
+  /** Why it is ended from here. */
+  #ending: 'on-purpose' | 'hangs' | undefined;
+  #end: WorkerEnd | undefined;
   #becomeReady: () => void = () => undefined;
   #refuse: (reason: WavepoolError) => void = () => undefined;
 
@@ -61,14 +73,28 @@ export class WorkerProcess extends EventEmitter<{ status: [WorkerPresence] }> {
       this.#child.once('exit', (exitCode, signal) => {
         const how = signal ? `signal ${signal}` : `exit code ${exitCode}`;
         this.#refuse(new WavepoolError('WORKER_CRASHED', `it ended while starting (${how})`));
-        resolve({ exitCode, signal });
+        this.#end = { exitCode, signal };
+        resolve(this.#end);
       });
     });
+    this.#hang = new HangWatch(Math.ceil(settings.hangLimitMs / ALIVE_MS));
+    const ticks = setInterval(() => this.#tick(logger), ALIVE_MS).unref();
+    void this.ended.then(() => clearInterval(ticks));
     this.#send({ type: 'start', settings });
   }
 
+  /** What it holds, or held when it ended. */
   get held(): HeldByQueue {
-    return new Map([...this.#held].map(([queue, jobs]) => [queue, [...jobs.values()]]));
+    const blame = this.#blame();
+    const judged = ({ started, ...job }: TakenJob): HeldJob => {
+      return { ...job, blame: started ? blame : 'none' };
+    };
+    return new Map([...this.#held].map(([queue, jobs]) => [queue, [...jobs.values()].map(judged)]));
+  }
+
+  #blame(): Blame {
+    if (this.#ending === 'on-purpose') return 'none';
+    return this.#end?.signal === 'SIGKILL' && this.#ending === undefined ? 'killed' : 'crashed';
   }
 
   /** Asks the worker to drain; ends it the hard way when it does not come to an end. */
@@ -83,7 +109,18 @@ export class WorkerProcess extends EventEmitter<{ status: [WorkerPresence] }> {
     await this.ended;
   }
 
+  /** Ends it now, because somebody wants it to end: its jobs are not charged with a crash. */
   kill(): void {
+    this.#ending = 'on-purpose';
+    this.#child.kill('SIGKILL');
+  }
+
+  #tick(logger: Logger): void {
+    const hang = this.#hang.tick();
+    if (hang === undefined) return;
+    const what = hang === 'silent' ? 'its event loop stands still' : 'native code does not return';
+    logger.error({ pid: this.pid }, `a worker hangs and is ended: ${what}`);
+    this.#ending ??= 'hangs';
     this.#child.kill('SIGKILL');
   }
 
@@ -107,10 +144,20 @@ export class WorkerProcess extends EventEmitter<{ status: [WorkerPresence] }> {
         this.#jobsOf(message.queue).set(message.jobId, {
           jobId: message.jobId,
           token: message.token,
+          started: false,
         });
         return;
+      case 'started': {
+        const jobs = this.#jobsOf(message.queue);
+        const job = jobs.get(message.jobId);
+        if (job !== undefined) jobs.set(message.jobId, { ...job, started: true });
+        return;
+      }
       case 'released':
         this.#jobsOf(message.queue).delete(message.jobId);
+        return;
+      case 'alive':
+        this.#hang.hear(message.oldestRun);
         return;
       case 'status':
         this.emit('status', message.status);
@@ -125,8 +172,8 @@ export class WorkerProcess extends EventEmitter<{ status: [WorkerPresence] }> {
     }
   }
 
-  #jobsOf(queue: string): Map<string, HeldJob> {
-    const jobs = this.#held.get(queue) ?? new Map<string, HeldJob>();
+  #jobsOf(queue: string): Map<string, TakenJob> {
+    const jobs = this.#held.get(queue) ?? new Map<string, TakenJob>();
     this.#held.set(queue, jobs);
     return jobs;
   }

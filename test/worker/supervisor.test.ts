@@ -28,10 +28,10 @@ afterEach(async () => {
   open = [];
 });
 
-function supervise(script: string, workers = 1) {
+function supervise(script: string, workers = 1, settings = SETTINGS) {
   const handedBack: HeldByQueue[] = [];
   const supervisor = new Supervisor({
-    settings: SETTINGS,
+    settings,
     workers,
     logger: createLogger('silent', 'test'),
     handBack: (held) => {
@@ -80,8 +80,8 @@ describe('Supervisor', () => {
         [
           'moonshine-tiny',
           [
-            { jobId: 'first', token: 't1' },
-            { jobId: 'second', token: 't3' },
+            { jobId: 'first', token: 't1', blame: 'killed' },
+            { jobId: 'second', token: 't3', blame: 'none' },
           ],
         ],
       ]),
@@ -90,6 +90,26 @@ describe('Supervisor', () => {
     expect(supervisor.pids).toHaveLength(1);
     expect(supervisor.pids).not.toContain(victim);
   });
+
+  test('a worker that is ended because somebody wants it to end is no crash of its jobs', async () => {
+    const { supervisor, handedBack } = supervise('holding-worker.mjs');
+    const told = once(supervisor, 'status');
+    await supervisor.start();
+    await told;
+    await supervisor.kill();
+    const jobs = handedBack.flatMap((held) => [...held.values()].flat());
+    expect(jobs).toMatchObject([{ blame: 'none' }, { blame: 'none' }]);
+  });
+
+  test('a worker whose event loop stands still is ended like one that crashed', async () => {
+    const settings = { ...SETTINGS, hangLimitMs: 2_000 };
+    const { supervisor, handedBack } = supervise('standing-worker.mjs', 1, settings);
+    const crashed = once(supervisor, 'crash');
+    await supervisor.start();
+    expect((await crashed)[0]).toMatchObject({ signal: 'SIGKILL', jobs: 1 });
+    const [held] = handedBack;
+    expect(held?.get('moonshine-tiny')).toEqual([{ jobId: 'job', token: 't1', blame: 'crashed' }]);
+  }, 15_000);
 
   test('close ends the workers by themselves, hands back nothing twice, and can be called again', async () => {
     const { supervisor } = supervise('holding-worker.mjs', 2);
