@@ -104,7 +104,7 @@ function main() {
   for (const [name, sanitizer, filter] of [
     ['asan', 'address,undefined', '*'],
     // Whole readings take ten minutes here and share no more than the graphs, the sessions and the pool do.
-    ['tsan', 'thread', '-MoonshineTiny.*'],
+    ['tsan', 'thread', '-MoonshineTiny.*:WhisperTiny.*'],
   ]) {
     check(`build with -fsanitize=${sanitizer}`, process.execPath, [
       'scripts/build-native.mjs',
