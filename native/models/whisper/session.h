@@ -21,12 +21,10 @@ inline constexpr double kLongestSegmentSeconds = 23;
 /// Transcribes segments, one after the other.
 ///
 /// Options of one request:
-///   suppressBlank  bool: the audio is known to be speech: it is never taken for silence, and the
-///   end
-///                  token may not come before some text
+///   suppressBlank  bool: the audio is known to be speech: it is never taken for silence, and some
+///                  text comes before the end token
 ///   language       string: a code of ModelInfo::languages. Without it the likeliest is found
-///   first,
-///                  which costs one more run of the encoder (not in English-only models)
+///                  first, for one more run of the encoder (not in English-only models)
 ///   translate      bool: into English; multilingual models only
 ///   prompt         string: context; its last 223 tokens are used
 ///   words          bool: words with times, from the attention of the decoder's alignment heads
@@ -36,13 +34,13 @@ inline constexpr double kLongestSegmentSeconds = 23;
 ///     instead of 30 s. This is done once, greedily, and stands if the end token came, there is
 ///     text, no loop (guards.h), and a mean log probability of at least -1. Otherwise the request
 ///     is run again with 30 s.
-///   - With 30 s, or if a segment needs them, decoding is greedy, then at temperatures 0.2 … 1,
-///   until
-///     the mean log probability is at least -1 (or silence is likelier than 0.6), and the entropy
-///     of the last 32 tokens at least 2.4. The last one stands. Random numbers start from one seed.
+///   - With 30 s, or if a segment needs them, decoding is greedy, then at temperatures 0.2 to 1,
+///     until the mean log probability is at least -1 (or silence is likelier than 0.6) and the
+///     entropy of the last 32 tokens at least 2.4. The last one stands. Random numbers start from
+///     one seed.
 ///   - No speech: text is dropped when silence is likelier than 0.6 and the mean log probability is
 ///     below -1.
-///   - Tokens of noises and brackets ("[", "(", "♪") are never chosen.
+///   - Tokens of noises and brackets ("[", "(", musical notes) are never chosen.
 ///   - Nothing is remembered from request to request.
 class Session final : public IVoiceTaskSession,
                       public IOfflineVoiceTaskSession,
