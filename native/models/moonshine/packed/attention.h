@@ -33,7 +33,7 @@ void attend(const HeadCache<std::uint16_t>& head, const float* query, float* sco
 
 /// `count` (1 to kQueriesAtOnce) queries, `stride` floats apart, as are the results. `scores` has
 /// room for kQueriesAtOnce times padded_positions() floats. What a query gets does not depend on
-/// the others.
+/// the others. `out` may be where the queries are.
 void attend(const HeadCache<float>& head, const float* queries, std::int64_t stride,
             std::int64_t count, float* scores, float* out) noexcept;
 

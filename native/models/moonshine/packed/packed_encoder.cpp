@@ -11,15 +11,18 @@ namespace wavepool::moonshine {
 namespace {
 
 /// Frames that go through a block together: their columns fit the second-level cache beside the
-/// weights. A multiple of what the tile kernels and the attention take at once.
+/// weights. A multiple of what the tile kernels take at once.
 constexpr std::int64_t kGroup = 48;
-/// The columns of a convolution are longer.
-constexpr std::int64_t kConvolutionGroup = 24;
-static_assert(kGroup % kQueriesAtOnce == 0);
+/// The same for the convolutions, which need several frames of the step before for each of theirs.
+constexpr std::int64_t kConvolutionGroup = 12;
 
 std::int64_t longest_column(const Config& c) {
     return std::max(
         {c.feed_forward, kConv1Taps, kConv2Kernel * c.width, 2 * kConv3Kernel * c.width});
+}
+
+constexpr std::int64_t conv2_frames(std::int64_t frames) {
+    return (frames - 1) * kConv3Stride + kConv3Kernel;
 }
 
 constexpr std::int64_t conv1_frames(std::int64_t conv2_frames) {
@@ -42,47 +45,50 @@ PackedEncoder::PackedEncoder(Arena& arena, const PackedWeights& weights, const T
       config_(weights.config()),
       tiles_(tiles),
       rotary_(rotary),
-      phases_(arena, weights.encoder.size() + 3) {
+      phases_(arena, 2 * weights.encoder.size() + 3) {
     const Config& c = config_;
     const FrameCounts counts = frame_counts(samples);
     const std::int64_t positions = padded_positions(counts.frames);
     value_stride_ = counts.frames * c.head_width() + kLanes;
     sums_ = arena.take<double>(2 * counts.conv1);
-    // Queries, keys and values take the place of conv1's frames when these have been used.
     const std::int64_t queries = counts.frames * c.width;
     const std::int64_t keys = positions * c.width;
     const std::int64_t values = c.heads * value_stride_;
-    conv1_ = arena.take<float>(std::max(counts.conv1 * c.width, queries + 2 * (keys + values)));
-    conv2_ = arena.take<float>(counts.conv2 * 2 * c.width);
+    const std::int64_t halves = counts.conv1 * c.width;
+    const std::span<float> place =
+        arena.take<float>(std::max((halves + 1) / 2, queries + keys + values));
     frames_ = arena.take<float>(counts.frames * c.width);
     for (int i = 0; i < threads; ++i) {
         Scratch scratch;
         const std::int64_t most =
-            std::max(kGroup * c.feed_forward, kConvolutionGroup * longest_column(c));
+            std::max(kGroup * c.feed_forward, conv2_frames(kConvolutionGroup) * longest_column(c));
         scratch.columns = take_columns(arena, kGroup, 1);
         scratch.columns.values = arena.take<std::int16_t>(most);
         scratch.frames = arena.take<float>(
-            std::max(kGroup, conv1_frames(kConvolutionGroup)) * c.width + kConv1Taps);
-        scratch.hidden = arena.take<float>(kGroup * std::max(c.feed_forward, 3 * c.width));
+            std::max(kGroup, conv1_frames(conv2_frames(kConvolutionGroup))) * c.width + kConv1Taps);
+        scratch.hidden = arena.take<float>(std::max(kGroup * std::max(c.feed_forward, 3 * c.width),
+                                                    conv2_frames(kConvolutionGroup) * 2 * c.width));
         scratch.scores = arena.take<float>(kQueriesAtOnce * positions);
         scratch_.push_back(scratch);
     }
     if (arena.allocation() == Allocation::kPlanned) return;
-    std::span<float> rest = conv1_;
-    const auto part = [&rest](std::int64_t count) {
-        const auto size = static_cast<std::size_t>(count);
-        const std::span<float> taken = rest.first(size);
-        rest = rest.subspan(size);
-        return taken;
-    };
-    queries_ = part(queries);
-    for (KeysAndValues& each : keys_and_values_) each = {part(keys), part(values)};
+    conv1_ = {reinterpret_cast<std::uint16_t*>(place.data()), static_cast<std::size_t>(halves)};
+    queries_ = place.first(static_cast<std::size_t>(queries));
+    keys_ = place.subspan(queries_.size(), static_cast<std::size_t>(keys));
+    values_ = place.subspan(queries_.size() + keys_.size(), static_cast<std::size_t>(values));
 
     phases_.add([this](int index, int of) { convolve_samples(index, of); });
-    phases_.add([this](int index, int of) { normalize_and_convolve(index, of); });
-    phases_.add([this](int index, int of) { finish_front_end(index, of); });
+    phases_.add([this](int index, int of) { convolve_frames(index, of); });
+    phases_.add([this](int index, int of) {
+        for_groups({counts_.frames, index, of}, kGroup,
+                   [&](std::int64_t first, std::int64_t count) {
+                       make_queries_keys_values(0, first, count,
+                                                scratch_[static_cast<std::size_t>(index)]);
+                   });
+    });
     for (std::size_t block = 0; block < weights.encoder.size(); ++block) {
-        phases_.add([this, block](int index, int of) { run_block(block, index, of); });
+        phases_.add([this](int index, int of) { attend_in_place(index, of); });
+        phases_.add([this, block](int index, int of) { finish_block(block, index, of); });
     }
 }
 
@@ -119,16 +125,19 @@ void PackedEncoder::convolve_samples(int index, int threads) {
                        if (start < end) std::copy_n(samples_.data() + start, end - start, column);
                        quantize_column(matrix, column, scratch.columns, i);
                    }
-                   float* out = conv1_.data() + first * width;
+                   float* out = scratch.hidden.data();
                    multiply_all(matrix, count, scratch, Write::kReplace, {out, width});
                    tanh_in_place({out, static_cast<std::size_t>(count * width)});
                    for (std::int64_t i = 0; i < count; ++i) {
+                       std::uint16_t* kept = conv1_.data() + (first + i) * width;
                        __m256 sum = zeros();
                        __m256 squares = zeros();
                        for (std::int64_t k = 0; k < width; k += kLanes) {
                            const __m256 x = load(out + i * width + k);
                            sum = _mm256_add_ps(sum, x);
                            squares = _mm256_fmadd_ps(x, x, squares);
+                           _mm_storeu_si128(reinterpret_cast<__m128i*>(kept + k),
+                                            _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
                        }
                        sums_[static_cast<std::size_t>(first + i)] = sum_of(sum);
                        sums_[static_cast<std::size_t>(counts_.conv1 + first + i)] = sum_of(squares);
@@ -136,75 +145,88 @@ void PackedEncoder::convolve_samples(int index, int threads) {
                });
 }
 
-void PackedEncoder::normalize_and_convolve(int index, int threads) {
-    Scratch& scratch = scratch_[static_cast<std::size_t>(index)];
-    const PackedMatrix& matrix = weights_.conv2;
-    const std::int64_t width = config_.width;
-    // One group: mean and variance of all channels and frames of the clip, summed up by everyone.
+PackedEncoder::Moments PackedEncoder::moments() const noexcept {
+    // One group: mean and variance of all channels and frames of the clip, in the order of frames.
     double sum = 0;
     double squares = 0;
     for (std::int64_t i = 0; i < counts_.conv1; ++i) {
         sum += sums_[static_cast<std::size_t>(i)];
         squares += sums_[static_cast<std::size_t>(counts_.conv1 + i)];
     }
-    const auto values = static_cast<double>(counts_.conv1 * width);
+    const auto values = static_cast<double>(counts_.conv1 * config_.width);
     const double mean = sum / values;
     const double variance = std::max(squares / values - mean * mean, 0.0);
-    const __m256 center = _mm256_set1_ps(static_cast<float>(mean));
-    const __m256 factor = _mm256_set1_ps(
-        static_cast<float>(1 / std::sqrt(variance + static_cast<double>(kNormEpsilon))));
-    scratch.columns.stride = matrix.columns();
-    for_groups({counts_.conv2, index, threads}, kConvolutionGroup,
+    return {
+        .mean = static_cast<float>(mean),
+        .factor = static_cast<float>(1 / std::sqrt(variance + static_cast<double>(kNormEpsilon)))};
+}
+
+void PackedEncoder::normalize(const Moments& moments, std::int64_t first, std::int64_t count,
+                              float* out) const noexcept {
+    const std::int64_t width = config_.width;
+    const __m256 center = _mm256_set1_ps(moments.mean);
+    const __m256 factor = _mm256_set1_ps(moments.factor);
+    const std::uint16_t* from = conv1_.data() + first * width;
+    for (std::int64_t i = 0; i < count * width; i += width) {
+        for (std::int64_t k = 0; k < width; k += kLanes) {
+            const __m256 x = _mm256_mul_ps(_mm256_sub_ps(load(from + i + k), center), factor);
+            _mm256_storeu_ps(out + i + k,
+                             _mm256_fmadd_ps(x, load(weights_.group_norm.data() + k),
+                                             load(weights_.group_norm_bias.data() + k)));
+        }
+    }
+}
+
+void PackedEncoder::convolve_frames(int index, int threads) {
+    Scratch& scratch = scratch_[static_cast<std::size_t>(index)];
+    const std::int64_t width = config_.width;
+    const Moments of_clip = moments();
+    const auto convolve = [&](const PackedMatrix& matrix, const float* from, std::int64_t step,
+                              std::int64_t count, std::span<const float> bias, float* out) {
+        scratch.columns.stride = matrix.columns();
+        for (std::int64_t i = 0; i < count; ++i) {
+            quantize_column(matrix, from + i * step, scratch.columns, i);
+        }
+        multiply_all(matrix, count, scratch, Write::kReplace, {out, matrix.rows()});
+        for (std::int64_t i = 0; i < count; ++i) {
+            add_gelu_in_place({out + i * matrix.rows(), bias.size()}, bias);
+        }
+    };
+    for_groups({counts_.frames, index, threads}, kConvolutionGroup,
                [&](std::int64_t first, std::int64_t count) {
-                   const float* from = conv1_.data() + first * kConv2Stride * width;
-                   for (std::int64_t i = 0; i < conv1_frames(count) * width; i += width) {
-                       for (std::int64_t k = 0; k < width; k += kLanes) {
-                           const __m256 x =
-                               _mm256_mul_ps(_mm256_sub_ps(load(from + i + k), center), factor);
-                           _mm256_storeu_ps(
-                               scratch.frames.data() + i + k,
-                               _mm256_fmadd_ps(x, load(weights_.group_norm.data() + k),
-                                               load(weights_.group_norm_bias.data() + k)));
-                       }
-                   }
-                   for (std::int64_t i = 0; i < count; ++i) {
-                       quantize_column(matrix, scratch.frames.data() + i * kConv2Stride * width,
-                                       scratch.columns, i);
-                   }
-                   float* out = conv2_.data() + first * 2 * width;
-                   multiply_all(matrix, count, scratch, Write::kReplace, {out, 2 * width});
-                   for (std::int64_t i = 0; i < count; ++i) {
-                       add_gelu_in_place({out + i * 2 * width, static_cast<std::size_t>(2 * width)},
-                                         weights_.conv2_bias);
-                   }
+                   const std::int64_t between = conv2_frames(count);
+                   float* normal = scratch.frames.data();
+                   float* hidden = scratch.hidden.data();
+                   normalize(of_clip, first * kConv3Stride * kConv2Stride, conv1_frames(between),
+                             normal);
+                   convolve(weights_.conv2, normal, kConv2Stride * width, between,
+                            weights_.conv2_bias, hidden);
+                   convolve(weights_.conv3, hidden, kConv3Stride * 2 * width, count,
+                            weights_.conv3_bias, frame(first));
                });
 }
 
-void PackedEncoder::finish_front_end(int index, int threads) {
+void PackedEncoder::attend_in_place(int index, int threads) {
     Scratch& scratch = scratch_[static_cast<std::size_t>(index)];
-    const PackedMatrix& matrix = weights_.conv3;
-    const std::int64_t width = config_.width;
-    for_groups(
-        {counts_.frames, index, threads}, kConvolutionGroup,
-        [&](std::int64_t first, std::int64_t count) {
-            scratch.columns.stride = matrix.columns();
-            for (std::int64_t i = 0; i < count; ++i) {
-                quantize_column(matrix, conv2_.data() + (first + i) * kConv3Stride * 2 * width,
-                                scratch.columns, i);
-            }
-            multiply_all(matrix, count, scratch, Write::kReplace, {frame(first), width});
-            for (std::int64_t i = first; i < first + count; ++i) {
-                add_gelu_in_place({frame(i), static_cast<std::size_t>(width)}, weights_.conv3_bias);
-            }
-            make_queries_keys_values(0, first, count, scratch);
+    const std::int64_t head_width = config_.head_width();
+    const Share share(counts_.frames, index, threads);
+    for (std::int64_t head = 0; head < config_.heads; ++head) {
+        const HeadCache<float> cache{.keys = keys_.data() + head * head_width * key_stride_,
+                                     .key_stride = key_stride_,
+                                     .values = values_.data() + head * value_stride_,
+                                     .width = head_width,
+                                     .positions = counts_.frames};
+        for_groups(share, kQueriesAtOnce, [&](std::int64_t first, std::int64_t count) {
+            float* queries = queries_.data() + first * config_.width + head * head_width;
+            attend(cache, queries, config_.width, count, scratch.scores.data(), queries);
         });
+    }
 }
 
-void PackedEncoder::run_block(std::size_t block, int index, int threads) {
+void PackedEncoder::finish_block(std::size_t block, int index, int threads) {
     Scratch& scratch = scratch_[static_cast<std::size_t>(index)];
     for_groups({counts_.frames, index, threads}, kGroup,
                [&](std::int64_t first, std::int64_t count) {
-                   attend_group(block, first, count, scratch);
                    project(weights_.encoder[block], first, count, scratch);
                    feed_forward(weights_.encoder[block], first, count, scratch);
                    if (block + 1 < weights_.encoder.size()) {
@@ -215,30 +237,11 @@ void PackedEncoder::run_block(std::size_t block, int index, int threads) {
                });
 }
 
-void PackedEncoder::attend_group(std::size_t block, std::int64_t first, std::int64_t count,
-                                 Scratch& scratch) {
-    const std::int64_t head_width = config_.head_width();
-    for (std::int64_t head = 0; head < config_.heads; ++head) {
-        const HeadCache<float> cache{
-            .keys = keys_and_values(block).keys.data() + head * head_width * key_stride_,
-            .key_stride = key_stride_,
-            .values = keys_and_values(block).values.data() + head * value_stride_,
-            .width = head_width,
-            .positions = counts_.frames};
-        for (std::int64_t i = 0; i < count; i += kQueriesAtOnce) {
-            const std::int64_t place = i * config_.width + head * head_width;
-            attend(cache, queries_.data() + first * config_.width + place, config_.width,
-                   std::min(kQueriesAtOnce, count - i), scratch.scores.data(),
-                   scratch.frames.data() + place);
-        }
-    }
-}
-
 void PackedEncoder::project(const PackedEncoderBlock& block, std::int64_t first, std::int64_t count,
                             Scratch& scratch) {
     scratch.columns.stride = config_.width;
     for (std::int64_t i = 0; i < count; ++i) {
-        quantize_column(block.attention_out, scratch.frames.data() + i * config_.width,
+        quantize_column(block.attention_out, queries_.data() + (first + i) * config_.width,
                         scratch.columns, i);
     }
     multiply_all(block.attention_out, count, scratch, Write::kAdd, {frame(first), config_.width});
@@ -277,7 +280,6 @@ void PackedEncoder::make_queries_keys_values(std::size_t block, std::int64_t fir
     quantize_norms(next.query_key_value, next.attention_norm, first, count, scratch);
     float* joint = scratch.hidden.data();
     multiply_all(next.query_key_value, count, scratch, Write::kReplace, {joint, 3 * width});
-    const KeysAndValues& to = keys_and_values(block);
     const float scale = attention_scale(config_);
     for (std::int64_t i = 0; i < count; ++i, joint += 3 * width) {
         const std::int64_t position = first + i;
@@ -288,13 +290,13 @@ void PackedEncoder::make_queries_keys_values(std::size_t block, std::int64_t fir
             rotary_.rotate(query, position);
             rotary_.rotate(key, position);
             float* scaled = queries_.data() + position * width + head * head_width;
-            float* keys = to.keys.data() + head * head_width * key_stride_ + position;
+            float* keys = keys_.data() + head * head_width * key_stride_ + position;
             for (std::int64_t d = 0; d < head_width; ++d) {
                 scaled[d] = query[d] * scale;
                 keys[d * key_stride_] = key[d];
             }
             std::copy_n(value, head_width,
-                        to.values.data() + head * value_stride_ + position * head_width);
+                        values_.data() + head * value_stride_ + position * head_width);
         }
     }
 }

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -15,7 +14,7 @@ namespace wavepool::moonshine {
 
 /// The encoder from samples to the decoder's cross keys and values, one clip at a time. Threads
 /// share the frames; each takes its own through a whole block in groups that fit its cache, and
-/// waits for the others only where frames meet: at the group norm and before each attention.
+/// waits for the others only where frames meet: at the group norm and around each attention.
 class PackedEncoder {
   public:
     PackedEncoder(Arena& arena, const PackedWeights& weights, const Tiles& tiles,
@@ -32,18 +31,19 @@ class PackedEncoder {
         std::span<float> hidden;
         std::span<float> scores;
     };
-    /// Keys and values of one block for all heads; those of the next are made meanwhile.
-    struct KeysAndValues {
-        std::span<float> keys;
-        std::span<float> values;
-    };
 
     void convolve_samples(int index, int threads);
-    void normalize_and_convolve(int index, int threads);
-    void finish_front_end(int index, int threads);
-    void run_block(std::size_t block, int index, int threads);
+    void convolve_frames(int index, int threads);
+    void attend_in_place(int index, int threads);
+    void finish_block(std::size_t block, int index, int threads);
 
-    void attend_group(std::size_t block, std::int64_t first, std::int64_t count, Scratch& scratch);
+    struct Moments {
+        float mean;
+        float factor;  ///< 1 / standard deviation
+    };
+    [[nodiscard]] Moments moments() const noexcept;
+    void normalize(const Moments& moments, std::int64_t first, std::int64_t count,
+                   float* out) const noexcept;
     void project(const PackedEncoderBlock& block, std::int64_t first, std::int64_t count,
                  Scratch& scratch);
     void feed_forward(const PackedEncoderBlock& block, std::int64_t first, std::int64_t count,
@@ -57,9 +57,6 @@ class PackedEncoder {
     void quantize_norms(const PackedMatrix& matrix, std::span<const float> norm, std::int64_t first,
                         std::int64_t count, Scratch& scratch) noexcept;
     [[nodiscard]] float* frame(std::int64_t index) const noexcept;
-    [[nodiscard]] const KeysAndValues& keys_and_values(std::size_t block) const noexcept {
-        return keys_and_values_[block % 2];
-    }
 
     const PackedWeights& weights_;
     const Config& config_;
@@ -67,11 +64,12 @@ class PackedEncoder {
     const Rotary& rotary_;
     std::int64_t value_stride_;  // of a head
     std::span<double> sums_;     // of each conv1 frame, then of their squares
-    std::span<float> conv1_;     // [conv1 frame][width]
-    std::span<float> conv2_;     // [conv2 frame][2 · width]
-    std::span<float> frames_;    // [frame][width], the residual stream
-    std::span<float> queries_;   // [frame][width]
-    std::array<KeysAndValues, 2> keys_and_values_;
+    // What is in one place: first the frames of conv1, later the others.
+    std::span<std::uint16_t> conv1_;  // [conv1 frame][width], f16
+    std::span<float> queries_;        // [frame][width], then what attention found
+    std::span<float> keys_;           // of all heads, as HeadCache has them
+    std::span<float> values_;
+    std::span<float> frames_;  // [frame][width], the residual stream
     std::vector<Scratch> scratch_;
     Phases phases_;
     // Of the current clip.
