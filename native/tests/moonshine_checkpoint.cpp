@@ -1,6 +1,7 @@
 #include "tests/moonshine_checkpoint.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <numeric>
 #include <utility>
@@ -56,12 +57,39 @@ MoonshineCheckpoint::MoonshineCheckpoint() {
     std::fill(end, end + kWidth, 0.0F);
 }
 
+namespace {
+
+constexpr std::uint32_t kGgufI8 = 24;
+
+/// As 200 steps around an offset, so that every part of the format is used.
+void write_integers(GgufBuilder& builder, const std::string& name,
+                    const MoonshineCheckpoint::Tensor& tensor) {
+    const auto [least, most] = std::ranges::minmax(tensor.values);
+    const float scale = std::max(most - least, 1e-6F) / 200;
+    const float offset = least + 110 * scale;
+    std::string values;
+    for (const float value : tensor.values) {
+        values += static_cast<char>(std::lround((value - offset) / scale));
+    }
+    builder.tensor(name, tensor.shape, kGgufI8, values);
+    builder.f32(name + ".scale", {1}, {scale});
+    builder.f32(name + ".offset", {1}, {offset});
+}
+
+}  // namespace
+
 std::string MoonshineCheckpoint::bytes() const {
     GgufBuilder builder;
     builder.string("general.architecture", "moonshine").string("general.name", "synthetic");
     for (const auto& [key, value] : sizes) builder.uint32("moonshine." + key, value);
     builder.strings("tokenizer.ggml.tokens", pieces);
-    for (const auto& [name, tensor] : tensors) builder.f32(name, tensor.shape, tensor.values);
+    for (const auto& [name, tensor] : tensors) {
+        if (integers && tensor.shape.size() > 1) {
+            write_integers(builder, name, tensor);
+        } else {
+            builder.f32(name, tensor.shape, tensor.values);
+        }
+    }
     return builder.bytes();
 }
 

@@ -28,6 +28,9 @@ class MoonshineCheckpoint {
     std::map<std::string, std::uint32_t> sizes;  ///< metadata, without "moonshine."
     std::vector<std::string> pieces;
     std::map<std::string, Tensor> tensors;
+    /// Whether matrices are written as integers with a scale and an offset, as what our own kernels
+    /// take, or as floats.
+    bool integers = false;
 
     [[nodiscard]] std::string bytes() const;
 

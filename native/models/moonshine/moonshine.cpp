@@ -7,18 +7,17 @@
 #include "framework/session_pool.h"
 #include "framework/weight_cache.h"
 #include "models/moonshine/session.h"
-#include "models/moonshine/weights.h"
 
 namespace wavepool::moonshine {
 namespace {
 
 constexpr const char* kFamily = "moonshine";
 
-ModelInfo describe(const Weights& weights) {
+ModelInfo describe(const Checkpoint& checkpoint) {
     return {.family = kFamily,
             .task = TaskKind::kAsr,
-            .name = weights.name,
-            .weight_bytes = weights.bytes(),
+            .name = checkpoint.name(),
+            .weight_bytes = checkpoint.bytes(),
             .native_batch = true,
             .max_segment_seconds = kLongestSegmentSeconds,
             .languages = {"en"},
@@ -27,13 +26,14 @@ ModelInfo describe(const Weights& weights) {
 
 class LoadedModel final : public ILoadedModel {
   public:
-    explicit LoadedModel(const TensorSource& source) {
-        const auto weights = cache_.get_or_load_shared<Weights>(
-            {.component = kFamily, .device = "cpu", .storage = "f16+q8_0"},
-            [&] { return Weights::load(source); });
-        info_ = describe(*weights);
-        shared_ = std::make_shared<const SharedModel>(
-            SharedModel{.weights = weights, .detokenizer = Detokenizer(weights->pieces)});
+    LoadedModel(const TensorSource& source, Kernels kernels) {
+        const char* storage = kernels == Kernels::kStock ? "f16+q8_0" : "best";
+        const auto checkpoint = cache_.get_or_load_shared<Checkpoint>(
+            {.component = kFamily, .device = "cpu", .storage = storage},
+            [&] { return load_checkpoint(source, kernels, Allocation::kReal); });
+        info_ = describe(*checkpoint);
+        shared_ = std::make_shared<const SharedModel>(SharedModel{
+            .checkpoint = checkpoint, .detokenizer = Detokenizer(checkpoint->pieces())});
     }
 
     [[nodiscard]] const ModelInfo& info() const noexcept override { return info_; }
@@ -56,18 +56,22 @@ class LoadedModel final : public ILoadedModel {
 }  // namespace
 
 std::shared_ptr<const ILoadedModel> load(const TensorSource& source) {
+    return load(source, Kernels::kBest);
+}
+
+std::shared_ptr<const ILoadedModel> load(const TensorSource& source, Kernels kernels) {
     try {
-        return std::make_shared<LoadedModel>(source);
+        return std::make_shared<LoadedModel>(source, kernels);
     } catch (const std::bad_alloc&) {
         throw Error(ErrorCode::kInsufficientMemory, "loading weights");
     }
 }
 
 ModelPlan plan(const TensorSource& source, const SessionOptions& options) {
-    const auto weights = Weights::plan(source);
-    return {.info = describe(*weights),
+    const auto checkpoint = load_checkpoint(source, Kernels::kBest, Allocation::kPlanned);
+    return {.info = describe(*checkpoint),
             .capacity = kMaxParallelSessions,
-            .session_bytes = Session::bytes(*weights, options)};
+            .session_bytes = Session::bytes(*checkpoint, options)};
 }
 
 }  // namespace wavepool::moonshine

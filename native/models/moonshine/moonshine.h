@@ -3,12 +3,16 @@
 #include <memory>
 
 #include "framework/model.h"
+#include "models/moonshine/checkpoint.h"
 
 namespace wavepool::moonshine {
 
 /// Moonshine (Jeffries et al. 2024, arXiv:2410.15608): an encoder-decoder speech recognizer on raw
 /// 16 kHz audio. Loads the GGUF that src/models writes (general.architecture = "moonshine").
 [[nodiscard]] std::shared_ptr<const ILoadedModel> load(const TensorSource& source);
+
+/// The same with the kernels of one's choice.
+[[nodiscard]] std::shared_ptr<const ILoadedModel> load(const TensorSource& source, Kernels kernels);
 
 /// What Family::plan says.
 [[nodiscard]] ModelPlan plan(const TensorSource& source, const SessionOptions& options);

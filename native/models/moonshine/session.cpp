@@ -93,10 +93,10 @@ NetworkLimits network_limits(const SessionOptions& options) {
 
 }  // namespace
 
-std::size_t Session::bytes(const Weights& weights, const SessionOptions& options) {
+std::size_t Session::bytes(const Checkpoint& checkpoint, const SessionOptions& options) {
     check_options(options);
     const NetworkLimits limits = network_limits(options);
-    return stock_network_bytes(weights, limits) +
+    return checkpoint.network_bytes(limits) +
            static_cast<std::size_t>(limits.samples) * sizeof(float) +
            options.max_batch * (sizeof(DecodeInput) + sizeof(std::int32_t));
 }
@@ -106,7 +106,7 @@ Session::Session(std::shared_ptr<const SharedModel> model, const SessionOptions&
     check_options(options);
     longest_samples_ = longest_samples(options);
     const NetworkLimits limits = network_limits(options);
-    network_ = make_stock_network(model_->weights, limits);
+    network_ = model_->checkpoint->make_network(limits);
     samples_.reserve(static_cast<std::size_t>(limits.samples));
     inputs_.resize(options.max_batch);
     next_.resize(options.max_batch);

@@ -9,6 +9,7 @@
 
 #include "framework/model.h"
 #include "framework/session.h"
+#include "models/moonshine/checkpoint.h"
 #include "models/moonshine/detokenizer.h"
 #include "models/moonshine/network.h"
 
@@ -16,7 +17,7 @@ namespace wavepool::moonshine {
 
 /// What all sessions of one checkpoint share.
 struct SharedModel {
-    std::shared_ptr<const Weights> weights;
+    std::shared_ptr<const Checkpoint> checkpoint;
     Detokenizer detokenizer;
 };
 
@@ -43,9 +44,10 @@ class Session final : public IVoiceTaskSession,
                       public IBatchedOfflineVoiceTaskSession,
                       public IParallelVoiceTaskSessionFactory {
   public:
-    /// What private_bytes() would be for these options; the weights may be planned ones. Throws
+    /// What private_bytes() would be for these options; the checkpoint may be a planned one. Throws
     /// Error{kInvalidRequest | kInsufficientMemory}.
-    [[nodiscard]] static std::size_t bytes(const Weights& weights, const SessionOptions& options);
+    [[nodiscard]] static std::size_t bytes(const Checkpoint& checkpoint,
+                                           const SessionOptions& options);
 
     /// Allocates for `options` now. Throws Error{kInvalidRequest | kInsufficientMemory}.
     Session(std::shared_ptr<const SharedModel> model, const SessionOptions& options);

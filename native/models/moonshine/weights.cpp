@@ -105,6 +105,18 @@ std::vector<std::byte> encode_values(ggml_type type, const Floats& values, std::
 
 }  // namespace
 
+Description read_description(const TensorSource& source) {
+    Description description{.config = read_config(source),
+                            .name = source.string("general.name"),
+                            .pieces = source.strings("tokenizer.ggml.tokens")};
+    const std::size_t pieces = description.pieces.size();
+    if (static_cast<std::int64_t>(pieces) != description.config.vocabulary) {
+        refuse("its vocabulary has " + std::to_string(pieces) + " pieces, not " +
+               std::to_string(description.config.vocabulary));
+    }
+    return description;
+}
+
 /// Lays out all tensors, which checks every name and shape, before it reads the values of any; then
 /// reads them one by one, so that no second copy of the weights ever exists.
 class WeightLoader {
@@ -126,14 +138,11 @@ class WeightLoader {
     };
 
     void lay_out() {
-        weights_->config = read_config(source_);
-        weights_->name = source_.string("general.name");
-        weights_->pieces = source_.strings("tokenizer.ggml.tokens");
+        Description description = read_description(source_);
+        weights_->config = description.config;
+        weights_->name = std::move(description.name);
+        weights_->pieces = std::move(description.pieces);
         const Config& c = weights_->config;
-        if (static_cast<std::int64_t>(weights_->pieces.size()) != c.vocabulary) {
-            refuse("its vocabulary has " + std::to_string(weights_->pieces.size()) +
-                   " pieces, not " + std::to_string(c.vocabulary));
-        }
         // 7 and 2 + 8 + 12 tensors per block are used; the margin costs bytes only.
         const auto tensors =
             static_cast<std::size_t>(16 + 16 * (c.encoder_blocks + c.decoder_blocks));

@@ -29,6 +29,16 @@ struct Config {
     }
 };
 
+/// What the metadata of a checkpoint say.
+struct Description {
+    Config config;
+    std::string name;
+    std::vector<std::string> pieces;  ///< of the vocabulary, by token id
+};
+
+/// Throws Error{kModelFileInvalid}.
+[[nodiscard]] Description read_description(const TensorSource& source);
+
 struct EncoderBlock {
     ggml_tensor* attention_norm = nullptr;
     ggml_tensor* query_key_value = nullptr;  ///< query and key heads padded
