@@ -123,6 +123,7 @@ export class ModelQueue {
         priority: job.priority,
         onProgress: (progress) => tell(job, progress, logger),
         onSegment: data.partials ? (segment) => partials.append(segment) : undefined,
+        logger,
         assertOwned: () => assertOwned(job, token),
       });
       await partials.flushed();

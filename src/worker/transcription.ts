@@ -13,6 +13,7 @@ import type { ModelEntry } from '../runtime/model-entry.ts';
 import type { DecodeAllowance } from './decode-allowance.ts';
 import { findWords } from './find-words.ts';
 import type { InputReader } from './input-reader.ts';
+import type { SegmentJournal } from './journal.ts';
 import { PendingSegments, type RecognizedSegment } from './pending-segments.ts';
 import {
   DECODE_STEP_SECONDS,
@@ -30,6 +31,8 @@ export interface TranscriptionServices extends SearchServices {
 
 export interface TranscriptionRequest extends SearchRequest {
   readonly options: TranscribeOptions;
+  /** What an earlier attempt recognized. */
+  readonly journal?: SegmentJournal | undefined;
   /** Called when a slot picks up a segment, and when a segment is done. */
   readonly onProgress: (progress: TranscriptionProgress) => void;
   /** Called when a segment is done, in the order in which they are. */
@@ -155,7 +158,16 @@ export class TranscriptionRun {
     return result;
   }
 
-  #submit({ startSample, endSample }: SpeechSegment, options: TaskOptions): Promise<TaskResult> {
+  async #submit(segment: SpeechSegment, options: TaskOptions): Promise<TaskResult> {
+    const { journal } = this.#request;
+    const known = journal?.find(segment, options);
+    if (known !== undefined) return known;
+    const result = await this.#run(segment, options);
+    journal?.add(segment, options, result);
+    return result;
+  }
+
+  #run({ startSample, endSample }: SpeechSegment, options: TaskOptions): Promise<TaskResult> {
     const { audio } = this.#reader;
     const { jobId, sequence, priority, alone, busyTimeoutMs } = this.#request;
     return this.#services.recognizer.submit(

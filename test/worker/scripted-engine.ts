@@ -161,6 +161,7 @@ export function scriptedEngine(script: EngineScript): Engine {
       throw new Error('no live audio here');
     },
     openAudio: () => Promise.resolve(new ScriptedAudio(script)),
-    loadModel: (path) => Promise.resolve(scriptedModel(script, path === 'vad' ? 'vad' : 'asr')),
+    loadModel: (path) =>
+      Promise.resolve(scriptedModel(script, path.endsWith('vad') ? 'vad' : 'asr')),
   };
 }
