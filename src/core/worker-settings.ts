@@ -61,6 +61,11 @@ export const WorkerSettings = z.strictObject({
   minFreeMemoryMb: z.int().min(0).default(0),
   /** Most segments that wait for one model's slots; 0 = unbounded. */
   maxQueued: z.int().min(0).default(0),
+  /** Inputs with more audio are refused; 0 = no limit. */
+  maxAudioSeconds: z
+    .number()
+    .min(0)
+    .default(24 * 3_600),
   /** The voice activity detector that finds speech for them. */
   detector: z.strictObject({ id: ModelId, path: z.string().min(1) }),
   /** Another addon than the one that was built with the project. */

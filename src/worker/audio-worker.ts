@@ -72,7 +72,10 @@ export class AudioWorker {
     const { runtime, detector, allowance } = served;
     const { ffmpeg, uploadsDir, urls } = settings;
     const places = { uploadsDir, urls };
-    this.#processor = new JobProcessor({ runtime, detector, results, allowance, ffmpeg, places });
+    this.#processor = new JobProcessor({
+      ...{ runtime, detector, results, allowance, ffmpeg, places },
+      maxAudioSeconds: settings.maxAudioSeconds,
+    });
     this.#changes = await ModelChanges.open({
       address: settings.redis,
       worker: { worker: this.id, host: hostname(), pid: process.pid },

@@ -18,6 +18,7 @@ import {
 import type { ResultStore } from '../storage/result-store.ts';
 import type { DecodeAllowance } from './decode-allowance.ts';
 import { type Detection, runDetection } from './detection.ts';
+import { limitDuration } from './duration-limit.ts';
 import { type InputReader, openInput } from './input-reader.ts';
 import { JobJournal } from './journal.ts';
 import { JournalIdentity } from './journal-identity.ts';
@@ -38,6 +39,8 @@ export interface JobProcessorOptions {
   readonly allowance: DecodeAllowance;
   readonly ffmpeg: string;
   readonly places: InputPlaces;
+  /** Inputs with more audio fail with INPUT_TOO_LARGE; 0 = no limit. */
+  readonly maxAudioSeconds: number;
 }
 
 export interface JobAttempt {
@@ -106,12 +109,13 @@ export class JobProcessor {
   async #run(attempt: JobAttempt): Promise<JobResult> {
     const startedAt = Date.now();
     const { jobId, data, signal } = attempt;
-    const { runtime, ffmpeg, places } = this.#options;
+    const { runtime, ffmpeg, places, maxAudioSeconds } = this.#options;
     const model = runtime.entry(data.model);
     await using input = await resolveInput(data.input, places, signal);
-    const reader = await openInput(runtime.engine, input, ffmpeg).catch((error: unknown) => {
+    const opened = await openInput(runtime.engine, input, ffmpeg).catch((error: unknown) => {
       throw namedAsSent(error, input, data.input);
     });
+    const reader = limitDuration(opened, maxAudioSeconds);
     const journal = await this.#openJournal(attempt, input);
     try {
       const finding = await this.#perform(attempt, reader, model, journal);

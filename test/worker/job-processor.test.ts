@@ -23,6 +23,7 @@ const CONFIGURATION = {
   busyTimeoutMs: 0,
 } as const;
 
+const MAX_AUDIO_SECONDS = 400;
 const UPLOAD = 'a'.repeat(64);
 
 /** Processes jobs of one input on the scripted engine, in a folder that goes with the returned object. */
@@ -43,8 +44,8 @@ async function workplace(script: Partial<EngineScript> = {}) {
   await writeFile(recording, 'audio');
   const allowance = new DecodeAllowance({ totalSeconds: 60, minimumSeconds: 60 });
   const places = { uploadsDir };
-  const options = { runtime, detector, results, allowance, ffmpeg: 'ffmpeg', places };
-  const processor = new JobProcessor(options);
+  const shared = { runtime, detector, results, allowance, ffmpeg: 'ffmpeg', places };
+  const processor = new JobProcessor({ ...shared, maxAudioSeconds: MAX_AUDIO_SECONDS });
   const process = (input: JobInput, attempt: Partial<JobAttempt> = {}) =>
     processor.process({
       jobId: 'job',
@@ -160,6 +161,15 @@ test('a job that belongs to another worker by now leaves no result', async () =>
   await expect(place.results.read(place.results.keyOf('job'))).rejects.toMatchObject({
     code: 'RESULT_NOT_FOUND',
   });
+});
+
+test('more audio than is allowed fails the job, is decoded no further, and just so much does not', async () => {
+  await using longest = await workplace({ audio: '.'.repeat(MAX_AUDIO_SECONDS) });
+  const outcome = await longest.process({ kind: 'path', path: longest.recording });
+  expect(outcome.durationSeconds).toBe(MAX_AUDIO_SECONDS);
+  await using place = await workplace({ audio: '.'.repeat(100_000), brokenAtSecond: 401 });
+  const tooLong = place.process({ kind: 'path', path: place.recording });
+  await expect(tooLong).rejects.toMatchObject({ code: 'INPUT_TOO_LARGE', retryable: false });
 });
 
 /** 40 stretches of 5 s of speech, 9 s apart. */
