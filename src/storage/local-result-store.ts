@@ -13,8 +13,6 @@ const KEY = /^[0-9a-f]{2}\/([0-9a-f]{64})\.json$/;
 const TEMPORARY_SUFFIX = '.tmp';
 /** Beside the shards, whose names are two digits. */
 const JOURNALS = 'journals';
-/** No space, or no right to use it: the same job may succeed once somebody has seen to that. */
-const UNWRITABLE = new Set<unknown>(['ENOSPC', 'EDQUOT', 'EROFS', 'EACCES', 'EPERM', 'ENOTDIR']);
 
 function codeOf(error: unknown): unknown {
   return error instanceof Error && 'code' in error ? error.code : undefined;
@@ -30,9 +28,14 @@ export class LocalResultStore implements ResultStore {
     this.journals = journals;
   }
 
-  /** Creates the folder and removes what dead writers left in it. */
+  /**
+   * Creates the folder and removes what dead writers left in it.
+   * @throws {WavepoolError} STORAGE_FULL
+   */
   static async open(root: string, now: () => number = Date.now): Promise<LocalResultStore> {
-    await mkdir(root, { recursive: true, mode: 0o700 });
+    await mkdir(root, { recursive: true, mode: 0o700 }).catch((error: unknown) => {
+      throw unwritable(root, error);
+    });
     await removeStaleTemporaries(root, now());
     const journals = new LocalJournals(join(root, JOURNALS), now);
     await journals.sweep();
@@ -61,9 +64,7 @@ export class LocalResultStore implements ResultStore {
       return { committed, key };
     } catch (error) {
       await rm(temporary, { force: true }).catch(() => undefined);
-      const code = codeOf(error);
-      if (!UNWRITABLE.has(code)) throw error;
-      throw new WavepoolError('STORAGE_FULL', `${path} (${String(code)})`, { cause: error });
+      throw unwritable(path, error);
     }
   }
 
@@ -120,6 +121,16 @@ export class LocalResultStore implements ResultStore {
       throw error;
     }
   }
+}
+
+/**
+ * No space, no right to use it, a disk that is read-only, gone or broken (of which making folders tells all sorts of
+ * codes): whatever it is, the same job may succeed once somebody has seen to it.
+ */
+function unwritable(path: string, error: unknown): WavepoolError {
+  return new WavepoolError('STORAGE_FULL', `${path} (${String(codeOf(error) ?? error)})`, {
+    cause: error,
+  });
 }
 
 async function removeStaleTemporaries(root: string, now: number): Promise<void> {
