@@ -1,6 +1,7 @@
 /** Disks that are full or read-only, under results, journals and outputs: nothing is lost, and all comes when there is space. */
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { Readable } from 'node:stream';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { runDirectory } from '../../src/bulk/run-directory.ts';
 import { resolveRoots } from '../../src/bulk/scan.ts';
@@ -83,9 +84,7 @@ describe.runIf(SMALL_DISKS)('the result store', () => {
 test.runIf(SMALL_DISKS)('an upload on a full disk is refused and leaves nothing', async () => {
   const store = await UploadStore.open(join(disk.path, 'uploads'));
   await disk.fill();
-  async function* bytes() {
-    yield Buffer.alloc(64 * 1024, 1);
-  }
+  const bytes = () => Readable.from([Buffer.alloc(64 * 1024, 1)]);
   const refused = store.write(bytes(), { maxBytes: MEBIBYTE });
   await expect(refused).rejects.toMatchObject({ code: 'STORAGE_FULL' });
   await disk.free();

@@ -1,4 +1,4 @@
-import { appendFile, mkdir, utimes, writeFile } from 'node:fs/promises';
+import { appendFile, mkdir, rm, utimes, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { expect, test, vi } from 'vitest';
 import { WavepoolError } from '../../src/core/errors.ts';
@@ -137,6 +137,15 @@ test('a file that is written to while it is read fails the job', async () => {
   const late = { change: () => Promise.resolve() };
   await using place = await workplace({ onRecognize: () => late.change() });
   late.change = () => appendFile(place.recording, 'more');
+  await expect(place.process({ kind: 'path', path: place.recording })).rejects.toMatchObject({
+    code: 'INPUT_CHANGED',
+  });
+});
+
+test('a file that vanishes while it is read fails the job', async () => {
+  const late = { change: () => Promise.resolve() };
+  await using place = await workplace({ onRecognize: () => late.change() });
+  late.change = () => rm(place.recording);
   await expect(place.process({ kind: 'path', path: place.recording })).rejects.toMatchObject({
     code: 'INPUT_CHANGED',
   });
