@@ -3,19 +3,31 @@ import { z } from 'zod';
 import { WorkerPresence } from './status.ts';
 import { WorkerSettings } from './worker-settings.ts';
 
+/** How often a worker says that it is alive. */
+export const ALIVE_MS = 1_000;
+
 /** A job under a worker's lock; with the token its supervisor can hand it back. */
 export const HeldJob = z.strictObject({ jobId: z.string().min(1), token: z.string().min(1) });
-export type HeldJob = z.infer<typeof HeldJob>;
+
+/** What the supervisor knows of it. A job that had not been started cannot have killed the worker. */
+export interface HeldJob extends z.infer<typeof HeldJob> {
+  /** @defaultValue true */
+  readonly started?: boolean;
+}
 
 export const WorkerMessage = z.discriminatedUnion('type', [
   /** Models are loaded and jobs are being taken. */
   z.strictObject({ type: z.literal('ready') }),
   /** Sent before the first step of a job. */
   z.strictObject({ type: z.literal('held'), queue: z.string(), ...HeldJob.shape }),
+  /** Sent before anything is read or computed for the job. */
+  z.strictObject({ type: z.literal('started'), queue: z.string(), jobId: z.string() }),
   /** Sent once the queue knows the job's end. */
   z.strictObject({ type: z.literal('released'), queue: z.string(), jobId: z.string() }),
   /** Sent from time to time; the same is published for the world. */
   z.strictObject({ type: z.literal('status'), status: WorkerPresence }),
+  /** Sent every `ALIVE_MS`: the event loop turns. Names the native batch that has been running longest. */
+  z.strictObject({ type: z.literal('alive'), oldestRun: z.int().nullable() }),
   /** The worker ends on purpose, with a code of the error table. */
   z.strictObject({ type: z.literal('failed'), code: z.string(), detail: z.string() }),
 ]);

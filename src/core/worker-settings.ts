@@ -66,6 +66,15 @@ export const WorkerSettings = z.strictObject({
     .number()
     .min(0)
     .default(24 * 3_600),
+  /**
+   * A worker process whose event loop says nothing for so long, or in which one native batch runs for so long, hangs: it is
+   * ended like one that crashed; 0 = never.
+   */
+  hangLimitMs: z.int().min(0).default(600_000),
+  /** After so long without renewal a job is no longer its worker's. */
+  lockDurationMs: z.int().min(1_000).default(60_000),
+  /** How often jobs are looked for whose worker is gone. */
+  stalledIntervalMs: z.int().min(500).default(30_000),
   /** The voice activity detector that finds speech for them. */
   detector: z.strictObject({ id: ModelId, path: z.string().min(1) }),
   /** Another addon than the one that was built with the project. */

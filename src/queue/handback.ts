@@ -37,9 +37,12 @@ async function countCrash(job: Job, token: string): Promise<JobData> {
   return counted;
 }
 
-async function handBackOne(job: Job, { jobId, token }: HeldJob): Promise<HandBackResult> {
+async function handBackOne(
+  job: Job,
+  { jobId, token, started = true }: HeldJob,
+): Promise<HandBackResult> {
   // The count is raised first: once the job waits, another worker may take it at any moment.
-  const { crashCount } = await countCrash(job, token);
+  const crashCount = started ? (await countCrash(job, token)).crashCount : 0;
   if (crashCount >= CRASH_LIMIT) {
     const error = new WavepoolError('WORKER_CRASHED', `job ${jobId}, ${crashCount} times`);
     await job.moveToFailed(toQueueError(error), token);
@@ -51,8 +54,8 @@ async function handBackOne(job: Job, { jobId, token }: HeldJob): Promise<HandBac
 }
 
 /**
- * Puts the jobs back to the front of the queue at once instead of after the stall check, and raises their `crashCount`;
- * those at the limit fail with WORKER_CRASHED. May be repeated. They run again in the order given; among jobs of one
+ * Puts the jobs back to the front of the queue at once instead of after the stall check, and raises the `crashCount` of those
+ * that had been started; those at the limit fail with WORKER_CRASHED. May be repeated. They run again in the order given; among jobs of one
  * priority other than 0, BullMQ orders what is put back by job id.
  * @param held in the order in which the worker took them
  * @throws {AggregateError} after all were tried, when some could not be handed back; the stall check will

@@ -8,7 +8,7 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { WavepoolError } from '../core/errors.ts';
-import type { WorkerMessage } from '../core/ipc.ts';
+import { ALIVE_MS, type WorkerMessage } from '../core/ipc.ts';
 import type { Logger } from '../core/logger.ts';
 import { packageVersion } from '../core/package-version.ts';
 import type { ModelStatus, WorkerPresence } from '../core/status.ts';
@@ -25,6 +25,8 @@ import { HeldJobs } from './held-jobs.ts';
 import { JobProcessor } from './job-processor.ts';
 import { ModelQueue } from './model-queue.ts';
 import { jobConcurrency } from './model-settings.ts';
+import { Quarantine } from './quarantine.ts';
+import { RunWatch } from './run-watch.ts';
 import { openServedModels, type ServedModels } from './served-models.ts';
 
 export interface AudioWorkerOptions {
@@ -42,24 +44,32 @@ export class AudioWorker {
   readonly id = randomUUID();
   readonly #options: AudioWorkerOptions;
   readonly #startedAt = Date.now();
+  readonly #engine: RunWatch;
   readonly #held: HeldJobs;
+  readonly #quarantine = new Quarantine();
   readonly #queues = new Map<string, ModelQueue>();
   #served: ServedModels | undefined;
   #processor: JobProcessor | undefined;
   #changes: ModelChanges | undefined;
   #control: ControlListener | undefined;
   #presence: PresencePublisher | undefined;
+  #alive: NodeJS.Timeout | undefined;
   #closed: Promise<void> | undefined;
 
   constructor(options: AudioWorkerOptions) {
     this.#options = options;
+    this.#engine = new RunWatch(options.engine);
     this.#held = new HeldJobs(options.report);
   }
 
   /** Loads the models, unless that is left to their first jobs, then takes jobs and commands.
    *  @throws {WavepoolError} why a model could not be loaded, or REDIS_UNAVAILABLE. */
   async start(): Promise<void> {
-    const { settings, engine, planner, results, logger } = this.#options;
+    const { settings, planner, results, logger, report } = this.#options;
+    const engine = this.#engine;
+    this.#alive = setInterval(() => {
+      report({ type: 'alive', oldestRun: engine.oldestRun });
+    }, ALIVE_MS).unref();
     if (settings.unvalidatedSlots > 0) {
       const slots = settings.unvalidatedSlots;
       logger.warn({ slots }, 'slot counts up to this one are taken without evidence');
@@ -113,6 +123,7 @@ export class AudioWorker {
       await this.#served?.runtime.close();
     } finally {
       await this.#changes?.close();
+      clearInterval(this.#alive);
     }
   }
 
@@ -135,11 +146,15 @@ export class AudioWorker {
     const processor = this.#processor;
     if (processor === undefined || this.#queues.has(model)) return;
     if (model === settings.detector.id && settings.models.every(({ id }) => id !== model)) return;
+    const { redis: address, lockDurationMs, stalledIntervalMs } = settings;
     const queue = await ModelQueue.open({
-      address: settings.redis,
+      address,
       model,
       processor,
       held: this.#held,
+      quarantine: this.#quarantine,
+      lockDurationMs,
+      stalledIntervalMs,
       concurrency: jobConcurrency(configuration),
       logger,
     });

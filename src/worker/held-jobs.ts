@@ -9,10 +9,9 @@ export class LockLostError extends Error {
 }
 
 interface HeldEntry {
-  readonly queue: string;
-  readonly jobId: string;
+  readonly timeoutMs: number;
   readonly abort: AbortController;
-  readonly timers: readonly NodeJS.Timeout[];
+  readonly timers: NodeJS.Timeout[];
 }
 
 /** `setTimeout` fires at once when asked for more than this. */
@@ -31,27 +30,28 @@ export class HeldJobs {
     return this.#entries.size;
   }
 
-  /** Tells the supervisor, starts the job's clocks, and returns the signal that ends the job. */
+  /** Tells the supervisor, starts the clock of the job's deadline, and returns the signal that ends the job. */
   hold(queue: string, jobId: string, token: string, clocks: JobClocks): AbortSignal {
     this.#report({ type: 'held', queue, jobId, token });
-    const abort = new AbortController();
-    const arm = (ms: number, error: () => WavepoolError) =>
-      setTimeout(() => abort.abort(error()), Math.min(Math.max(ms, 0), MAX_TIMEOUT_MS)).unref();
-    const timers: NodeJS.Timeout[] = [];
-    if (clocks.timeoutMs > 0) {
-      const { timeoutMs } = clocks;
-      timers.push(arm(timeoutMs, () => new WavepoolError('JOB_TIMEOUT', `${timeoutMs} ms`)));
+    const { timeoutMs, deadlineAt } = clocks;
+    const entry: HeldEntry = { timeoutMs, abort: new AbortController(), timers: [] };
+    if (deadlineAt !== undefined) {
+      const late = new WavepoolError('DEADLINE_EXCEEDED', new Date(deadlineAt).toISOString());
+      // One that has passed by now must not get to run until the next turn.
+      if (deadlineAt <= Date.now()) entry.abort.abort(late);
+      else arm(entry, deadlineAt - Date.now(), late);
     }
-    if (clocks.deadlineAt !== undefined) {
-      const { deadlineAt } = clocks;
-      const detail = new Date(deadlineAt).toISOString();
-      timers.push(
-        arm(deadlineAt - Date.now(), () => new WavepoolError('DEADLINE_EXCEEDED', detail)),
-      );
-    }
-    this.#entries.set(key(queue, jobId), { queue, jobId, abort, timers });
-    if (this.#ending !== undefined) abort.abort(this.#ending);
-    return abort.signal;
+    this.#entries.set(key(queue, jobId), entry);
+    if (this.#ending !== undefined) entry.abort.abort(this.#ending);
+    return entry.abort.signal;
+  }
+
+  /** The job runs from now on: tells the supervisor, and starts the clock of its running time. */
+  start(queue: string, jobId: string): void {
+    this.#report({ type: 'started', queue, jobId });
+    const entry = this.#entries.get(key(queue, jobId));
+    if (entry === undefined || entry.timeoutMs === 0) return;
+    arm(entry, entry.timeoutMs, new WavepoolError('JOB_TIMEOUT', `${entry.timeoutMs} ms`));
   }
 
   /** Ends one job early; false when this worker does not hold it. */
@@ -78,6 +78,10 @@ export class HeldJobs {
     this.settle(queue, jobId);
     this.#report({ type: 'released', queue, jobId });
   }
+}
+
+function arm({ abort, timers }: HeldEntry, ms: number, reason: WavepoolError): void {
+  timers.push(setTimeout(() => abort.abort(reason), Math.min(ms, MAX_TIMEOUT_MS)).unref());
 }
 
 function key(queue: string, jobId: string): string {

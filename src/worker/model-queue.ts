@@ -10,10 +10,10 @@ import { QUEUE_PREFIX, queueNameOf } from '../queue/queue-names.ts';
 import { SegmentWriter } from '../queue/segment-stream.ts';
 import { type HeldJobs, LockLostError } from './held-jobs.ts';
 import type { JobProcessor } from './job-processor.ts';
+import type { Quarantine } from './quarantine.ts';
 
-/** Long enough for a busy event loop, short enough that a lost machine's jobs are soon somebody else's. */
-const LOCK_DURATION_MS = 60_000;
-const STALLED_INTERVAL_MS = 30_000;
+/** BullMQ waits so long before it tells Redis of a job's end once more. */
+const RETRY_DELAY_MS = 1_000;
 /** Only the backstop for a lost machine: crashes are counted and limited by the hand-back. */
 const MAX_STALLED_COUNT = 5;
 
@@ -24,6 +24,11 @@ export interface ModelQueueOptions {
   readonly model: string;
   readonly processor: JobProcessor;
   readonly held: HeldJobs;
+  /** Of the whole worker process. */
+  readonly quarantine: Quarantine;
+  /** Long enough for a busy event loop, short enough that a lost machine's jobs are soon somebody else's. */
+  readonly lockDurationMs: number;
+  readonly stalledIntervalMs: number;
   /** Jobs that run at once. */
   readonly concurrency: number;
   readonly logger: Logger;
@@ -40,7 +45,7 @@ export class ModelQueue {
   private constructor(options: ModelQueueOptions, cancellations: CancellationListener) {
     this.#options = options;
     this.#cancellations = cancellations;
-    const { address, model, concurrency } = options;
+    const { address, model, concurrency, lockDurationMs, stalledIntervalMs } = options;
     this.#name = queueNameOf(model);
     this.#connection = openConnection(address, { role: 'patient', name: `worker:${model}` });
     // BullMQ gives a signal only to three declared parameters; ours comes from `HeldJobs`, so two are enough.
@@ -52,9 +57,10 @@ export class ModelQueue {
         prefix: QUEUE_PREFIX,
         autorun: false,
         concurrency,
-        lockDuration: LOCK_DURATION_MS,
-        stalledInterval: STALLED_INTERVAL_MS,
+        lockDuration: lockDurationMs,
+        stalledInterval: stalledIntervalMs,
         maxStalledCount: MAX_STALLED_COUNT,
+        runRetryDelay: RETRY_DELAY_MS,
       },
     );
     this.#listen();
@@ -106,34 +112,45 @@ export class ModelQueue {
 
   /** One delivery of a job. What it throws is what BullMQ understands. */
   async #run(job: TranscribeJob, token: string): Promise<JobOutcome> {
-    const { held, processor } = this.#options;
+    const { held, quarantine, processor } = this.#options;
     const jobId = String(job.id);
     const logger = this.#options.logger.child({ jobId, queue: this.#name });
     let cancellation: CancellationWatch | undefined;
+    let leave: (() => void) | undefined;
     try {
       const data = parseJobData(job.data);
-      const signal = held.hold(this.#name, jobId, token, data.clocks);
-      const { submittedAt } = data;
+      const { submittedAt, crashCount } = data;
+      const ownSignal = held.hold(this.#name, jobId, token, data.clocks);
       cancellation = await this.#cancellations.watch({ id: jobId, submittedAt });
+      const signal = AbortSignal.any([ownSignal, cancellation.signal]);
+      leave = await quarantine.enter(crashCount > 0, signal);
+      held.start(this.#name, jobId);
       const partials = new SegmentWriter(this.#connection, this.#name, jobId);
       const outcome = await processor.process({
         jobId,
         data,
-        signal: AbortSignal.any([signal, cancellation.signal]),
+        signal,
         priority: job.priority,
         onProgress: (progress) => tell(job, progress, logger),
         onSegment: data.partials ? (segment) => partials.append(segment) : undefined,
         logger,
-        assertOwned: () => assertOwned(job, token),
+        assertOwned: () => this.#assertOwned(job, token),
       });
       await partials.flushed();
       return outcome;
     } catch (thrown) {
       throw await this.#explain(thrown, job, token, logger);
     } finally {
+      leave?.();
       cancellation?.stop();
       held.settle(this.#name, jobId);
     }
+  }
+
+  /** @throws {LockLostError} when the job's lock has run out, so that another worker may have it. */
+  async #assertOwned(job: TranscribeJob, token: string): Promise<void> {
+    const extended = await job.extendLock(token, this.#options.lockDurationMs);
+    if (extended !== 1) throw new LockLostError(String(job.id));
   }
 
   /** Turns what ended a job into what its queue understands. */
@@ -161,10 +178,4 @@ function tell(job: TranscribeJob, progress: JobProgress, logger: Logger): void {
   job.updateProgress(progress).catch((err: unknown) => {
     logger.debug({ err }, 'progress could not be told');
   });
-}
-
-/** @throws {LockLostError} when the job's lock has run out, so that another worker may have it. */
-async function assertOwned(job: TranscribeJob, token: string): Promise<void> {
-  const extended = await job.extendLock(token, LOCK_DURATION_MS);
-  if (extended !== 1) throw new LockLostError(String(job.id));
 }

@@ -5,6 +5,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { isErrorCode, WavepoolError } from '../core/errors.ts';
 import {
+  ALIVE_MS,
   type HeldJob,
   parseWorkerMessage,
   type SupervisorMessage,
@@ -13,6 +14,7 @@ import {
 import type { Logger } from '../core/logger.ts';
 import type { WorkerPresence } from '../core/status.ts';
 import type { WorkerSettings } from '../core/worker-settings.ts';
+import { HangWatch } from './hang-watch.ts';
 
 const WORKER_SCRIPT = fileURLToPath(new URL('../../workers/audio-worker.js', import.meta.url));
 /** After its drain deadline a worker gets this long to end by itself. */
@@ -38,6 +40,7 @@ export class WorkerProcess extends EventEmitter<{ status: [WorkerPresence] }> {
   readonly ready: Promise<void>;
   readonly ended: Promise<WorkerEnd>;
   readonly #child: ChildProcess;
+  readonly #hang: HangWatch;
   readonly #held = new Map<string, Map<string, HeldJob>>();
   #becomeReady: () => void = () => undefined;
   #refuse: (reason: WavepoolError) => void = () => undefined;
@@ -64,6 +67,9 @@ export class WorkerProcess extends EventEmitter<{ status: [WorkerPresence] }> {
         resolve({ exitCode, signal });
       });
     });
+    this.#hang = new HangWatch(Math.ceil(settings.hangLimitMs / ALIVE_MS));
+    const ticks = setInterval(() => this.#tick(logger), ALIVE_MS).unref();
+    void this.ended.then(() => clearInterval(ticks));
     this.#send({ type: 'start', settings });
   }
 
@@ -87,6 +93,14 @@ export class WorkerProcess extends EventEmitter<{ status: [WorkerPresence] }> {
     this.#child.kill('SIGKILL');
   }
 
+  #tick(logger: Logger): void {
+    const hang = this.#hang.tick();
+    if (hang === undefined) return;
+    const what = hang === 'silent' ? 'its event loop stands still' : 'native code does not return';
+    logger.error({ pid: this.pid }, `a worker hangs and is ended: ${what}`);
+    this.kill();
+  }
+
   #send(message: SupervisorMessage): void {
     // A worker that has gone is noticed by its exit.
     if (this.#child.connected) this.#child.send(message, () => undefined);
@@ -107,10 +121,20 @@ export class WorkerProcess extends EventEmitter<{ status: [WorkerPresence] }> {
         this.#jobsOf(message.queue).set(message.jobId, {
           jobId: message.jobId,
           token: message.token,
+          started: false,
         });
         return;
+      case 'started': {
+        const jobs = this.#jobsOf(message.queue);
+        const job = jobs.get(message.jobId);
+        if (job !== undefined) jobs.set(message.jobId, { ...job, started: true });
+        return;
+      }
       case 'released':
         this.#jobsOf(message.queue).delete(message.jobId);
+        return;
+      case 'alive':
+        this.#hang.hear(message.oldestRun);
         return;
       case 'status':
         this.emit('status', message.status);

@@ -1,0 +1,215 @@
+/**
+ * What a scenario happens on: a Redis, supervised worker processes over the fake families, a producer that waits while Redis
+ * is away, and the account of all jobs. Everything is real but the weights.
+ */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createLogger } from '../../../src/core/logger.ts';
+import { WorkerSettings, type WorkerSettingsInput } from '../../../src/core/worker-settings.ts';
+import { AudioQueue } from '../../../src/queue/audio-queue.ts';
+import type { RedisAddress } from '../../../src/queue/connection.ts';
+import { Supervisor } from '../../../src/worker/supervisor.ts';
+import { writeFakeModel } from '../../engine/fake-model.ts';
+import { TEST_ADDON } from '../../engine/test-addon.ts';
+import { ensure, type ScenarioContext, type ScenarioOutcome } from '../scenario.ts';
+import { PLAIN_SECONDS, writeFaultPlan } from './fault-plan.ts';
+import { type Expected, Ledger } from './ledger.ts';
+import { makeRecording, type Recording } from './recordings.ts';
+import { RedisServer, type RedisServerOptions } from './redis-server.ts';
+
+export const CHAOS_MODEL = 'chaos';
+/** Recordings that differ; jobs beyond them share one. */
+const RECORDINGS = 6;
+/** Lost events are made up for by looking at the jobs themselves. */
+const RECONCILE_MS = 1_000;
+
+export interface BenchOptions {
+  /** Worker processes. @defaultValue 1; 0 leaves starting them to the scenario */
+  readonly workers?: number;
+  /** Most segments in one native batch. @defaultValue 4 */
+  readonly batch?: number;
+  /** Every batch takes at least so long. */
+  readonly paceMs?: number;
+  readonly blockMs?: number;
+  readonly settings?: Partial<WorkerSettingsInput>;
+  readonly redis?: Omit<RedisServerOptions, 'folder'>;
+  /** What stands between everybody and Redis; gets the folder of the bench and the server's socket. */
+  readonly through?: (folder: string, socket: string) => Promise<Passage>;
+}
+
+export interface Passage extends AsyncDisposable {
+  readonly address: RedisAddress;
+}
+
+export interface Addition {
+  /** @defaultValue PLAIN_SECONDS */
+  readonly seconds?: number;
+  /** @defaultValue that it completes with its text */
+  readonly expected?: readonly Expected[];
+  readonly clocks?: { timeoutMs?: number; busyTimeoutMs?: number; deadlineAt?: number };
+}
+
+export class FaultBench implements AsyncDisposable {
+  readonly folder: string;
+  readonly redis: RedisServer;
+  /** Where everybody finds Redis. */
+  readonly address: RedisAddress;
+  readonly settings: WorkerSettings;
+  readonly queue: AudioQueue;
+  readonly supervisor: Supervisor;
+  readonly ledger = new Ledger();
+  readonly #passage: Passage | undefined;
+  readonly #recordings = new Map<string, Recording>();
+  /** Times of all ends so far, by `performance.now()`. */
+  readonly #ends: number[] = [];
+  readonly #endListeners = new Set<() => void>();
+  #added = 0;
+
+  private constructor(parts: {
+    folder: string;
+    redis: RedisServer;
+    address: RedisAddress;
+    passage: Passage | undefined;
+    settings: WorkerSettings;
+    queue: AudioQueue;
+    supervisor: Supervisor;
+  }) {
+    this.folder = parts.folder;
+    this.redis = parts.redis;
+    this.address = parts.address;
+    this.#passage = parts.passage;
+    this.settings = parts.settings;
+    this.queue = parts.queue;
+    this.supervisor = parts.supervisor;
+    const ended = (): void => {
+      this.#ends.push(performance.now());
+      for (const listener of this.#endListeners) listener();
+    };
+    this.queue.on('completed', ended).on('failed', ended);
+  }
+
+  static async open({ programs }: ScenarioContext, options: BenchOptions = {}) {
+    const folder = await mkdtemp(join(tmpdir(), 'wavepool-chaos-'));
+    const { workers = 1, paceMs = 0, blockMs = 0, through } = options;
+    const redis = await RedisServer.start({ ...options.redis, folder });
+    const passage = await through?.(folder, redis.socket);
+    const address = passage?.address ?? redis.address;
+    writeFaultPlan(folder, { paceMs, blockMs });
+    const settings = settingsOf(folder, address, options);
+    const queue = await AudioQueue.open({
+      address,
+      model: CHAOS_MODEL,
+      whenDisconnected: 'wait',
+      reconcileIntervalMs: RECONCILE_MS,
+    });
+    const supervisor = new Supervisor({
+      settings,
+      workers,
+      logger: createLogger('silent', 'chaos'),
+      handBack: async (held) => {
+        for (const jobs of held.values()) await queue.handBack(jobs);
+      },
+      workerScript: programs.worker,
+    });
+    const bench = new FaultBench({ folder, redis, address, passage, settings, queue, supervisor });
+    await supervisor.start();
+    return bench;
+  }
+
+  /** Jobs ended so far. */
+  get ended(): number {
+    return this.#ends.length;
+  }
+
+  /** Adds jobs and what is to become of them to the account. */
+  async add(count: number, addition: Addition = {}): Promise<string[]> {
+    const { seconds = PLAIN_SECONDS, expected, clocks } = addition;
+    const jobs = Array.from({ length: count }, () => {
+      const id = `job-${this.#added}`;
+      const { path, text } = this.#recording(seconds, this.#added % RECORDINGS);
+      this.#added += 1;
+      this.ledger.expect(id, ...(expected ?? [{ text }]));
+      const input = { kind: 'path', path } as const;
+      return { id, input, ...(clocks === undefined ? {} : { clocks }) };
+    });
+    return this.queue.addMany(jobs);
+  }
+
+  /** Resolves when so many more jobs have ended, whatever their end. */
+  async moreEnds(count: number): Promise<void> {
+    const goal = this.#ends.length + count;
+    await this.until(() => this.#ends.length >= goal);
+  }
+
+  /** Resolves when this holds; looked at after each end of a job. */
+  until(holds: () => boolean): Promise<void> {
+    return new Promise((resolve) => {
+      const look = (): void => {
+        if (!holds()) return;
+        this.#endListeners.delete(look);
+        resolve();
+      };
+      this.#endListeners.add(look);
+      look();
+    });
+  }
+
+  /** Resolves when every job of the account has ended, and its event was heard. */
+  async allEnded(): Promise<void> {
+    await Promise.allSettled(this.ledger.ids.map((id) => this.queue.waitFor(id)));
+  }
+
+  /** From then, by `performance.now()`, to the next end of a job. */
+  recoveryAfter(momentMs: number): number | null {
+    const next = this.#ends.find((end) => end >= momentMs);
+    return next === undefined ? null : Math.round(next - momentMs);
+  }
+
+  /** The account as an outcome; names what is wrong on standard error. */
+  async outcome(recoveryMs: number | null, times = 1): Promise<ScenarioOutcome> {
+    const { connection } = this.redis;
+    const { resultsDir } = this.settings;
+    const { findings, ...counts } = await this.ledger.account({
+      queue: this.queue,
+      connection,
+      resultsDir,
+    });
+    for (const finding of findings) process.stderr.write(`chaos: ${finding}\n`);
+    ensure(counts.jobs > 0, 'the scenario had no jobs');
+    return { times, recoveryMs, ...counts };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.supervisor.kill();
+    await this.queue.close();
+    await this.#passage?.[Symbol.asyncDispose]();
+    await this.redis[Symbol.asyncDispose]();
+    await rm(this.folder, { recursive: true, force: true });
+  }
+
+  #recording(seconds: number, seed: number): Recording {
+    const key = `${seconds} ${seed}`;
+    const known = this.#recordings.get(key);
+    if (known !== undefined) return known;
+    const made = makeRecording(this.folder, seconds, seed + 1);
+    this.#recordings.set(key, made);
+    return made;
+  }
+}
+
+function settingsOf(folder: string, redis: RedisAddress, options: BenchOptions): WorkerSettings {
+  const { batch = 4, settings } = options;
+  const recognizer = writeFakeModel(join(folder, 'model.gguf'));
+  const detector = writeFakeModel(join(folder, 'vad.gguf'), { architecture: 'fake-vad' });
+  return WorkerSettings.parse({
+    redis,
+    resultsDir: join(folder, 'results'),
+    uploadsDir: join(folder, 'uploads'),
+    models: [{ id: CHAOS_MODEL, path: recognizer, slots: 1, batch, threads: 1 }],
+    detector: { id: 'fake-vad', path: detector },
+    addonPath: TEST_ADDON,
+    logLevel: 'silent',
+    ...settings,
+  });
+}
