@@ -73,6 +73,7 @@ const ERRORS = {
   REDIS_MISSING: row(SERVER, 503, false, 'no redis-server or valkey-server is installed: %s'),
   REDIS_UNAVAILABLE: row(SERVER, 503, true, 'Redis cannot be reached: %s'),
   REDIS_UNSUITABLE: row(SERVER, 503, false, 'this Redis cannot hold the queue: %s'),
+  REDIS_FULL: row(SERVER, 507, true, 'Redis takes no writes: %s'),
   SERVER_UNREACHABLE: row(SERVER, 503, true, 'the Wavepool server cannot be reached: %s'),
   OUTPUT_BUSY: row(INVALID, 409, false, 'another run uses this output directory: %s'),
   SHUTTING_DOWN: row(BUSY, 503, true, 'shutting down: %s'),

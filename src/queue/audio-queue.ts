@@ -22,6 +22,7 @@ import {
   type RedisAddress,
   toRedisError,
 } from './connection.ts';
+import { rememberDeadlines } from './deadlines.ts';
 import { CRASH_LIMIT, type HandBackResult, handBack } from './handback.ts';
 import { followJobEvents, type JobEvent } from './job-event-iterator.ts';
 import { type EventListener, type JobEventMap, JobEvents, type JobListener } from './job-events.ts';
@@ -119,6 +120,7 @@ export class AudioQueue {
     const { name, data, opts } = this.#prepare(job);
     await this.#guard(async () => {
       await this.#remember();
+      await rememberDeadlines(this.#connection, this.name, [{ id: opts.jobId, data }]);
       await this.#queue.add(name, data, opts);
     });
     const { jobId: id, priority = 0, delay = 0 } = opts;
@@ -146,9 +148,12 @@ export class AudioQueue {
     const prepared = jobs.map((job) => this.#prepare(job, parent));
     await this.#guard(() => this.#remember());
     for (let start = 0; start < prepared.length; start += CHUNK) {
-      await this.#guard(() =>
-        addChunk(this.#queue, this.#connection, prepared.slice(start, start + CHUNK)),
-      );
+      const chunk = prepared.slice(start, start + CHUNK);
+      const deadlines = chunk.map(({ data, opts }) => ({ id: opts.jobId, data }));
+      await this.#guard(async () => {
+        await rememberDeadlines(this.#connection, this.name, deadlines);
+        await addChunk(this.#queue, this.#connection, chunk);
+      });
     }
     return prepared.map(({ opts }) => opts.jobId);
   }
@@ -205,6 +210,7 @@ export class AudioQueue {
       if ((await job.getState()) !== 'failed') return false;
       await clearCancelMark(this.#connection, this.name, id);
       const data = parseJobData(job.data);
+      await rememberDeadlines(this.#connection, this.name, [{ id, data }]);
       // One more chance, and alone in its batch as after any crash.
       if (data.crashCount >= CRASH_LIMIT) {
         await job.updateData({ ...data, crashCount: CRASH_LIMIT - 1 });

@@ -1,6 +1,7 @@
 /** Connections to Redis: how they are named, how they fail, and whether the server is fit to hold a queue. */
 import { Redis, type RedisOptions } from 'ioredis';
 import { WavepoolError } from '../core/errors.ts';
+import { READINESS_KEY } from './queue-names.ts';
 
 /** Where Redis is. Sentinel and Cluster join this union; only `openConnection` and `describeAddress` look inside. */
 export type RedisAddress =
@@ -17,13 +18,18 @@ export type ConnectionRole = 'fail-fast' | 'patient';
 export const CLIENT_NAME_PREFIX = 'wavepool:';
 
 const MAX_RECONNECT_DELAY_MS = 1_000;
+/** A caller who waits for an answer waits no longer for a server that is there but says nothing. */
+const FAIL_FAST_SILENCE_MS = 5_000;
 const OLDEST_VERSION = [6, 2] as const;
 
 export interface ConnectionOptions {
   readonly role: ConnectionRole;
   /** Shown by `CLIENT LIST` after `wavepool:`. */
   readonly name: string;
-  /** Take the connection for dead, and reconnect, when the server says nothing for so long. */
+  /**
+   * Take the connection for dead, and reconnect, when the server owes an answer for so long.
+   * @defaultValue 5 000 where commands fail fast, else unbounded
+   */
   readonly silenceMs?: number;
 }
 
@@ -40,6 +46,7 @@ export function describeAddress(address: RedisAddress): string {
 
 function optionsOf({ role, name, silenceMs }: ConnectionOptions) {
   const patient = role === 'patient';
+  const longestSilenceMs = silenceMs ?? (patient ? undefined : FAIL_FAST_SILENCE_MS);
   return {
     connectionName: `${CLIENT_NAME_PREFIX}${name}:${process.pid}`,
     lazyConnect: true,
@@ -47,7 +54,7 @@ function optionsOf({ role, name, silenceMs }: ConnectionOptions) {
       Math.min(20 * 2 ** Math.min(times, 10), MAX_RECONNECT_DELAY_MS),
     maxRetriesPerRequest: patient ? null : 1,
     enableOfflineQueue: patient,
-    ...(silenceMs === undefined ? {} : { socketTimeout: silenceMs }),
+    ...(longestSilenceMs === undefined ? {} : { socketTimeout: longestSilenceMs }),
   } satisfies RedisOptions;
 }
 
@@ -102,13 +109,19 @@ export function closeConnection(connection: Redis): void {
 }
 
 const UNAVAILABLE =
-  /^Connection is closed|^Stream isn't writeable|ECONNREFUSED|ECONNRESET|EPIPE|ETIMEDOUT|ENOTFOUND|connect ENOENT|^LOADING|^Command timed out/;
+  /^Connection is closed|^Stream isn't writeable|ECONNREFUSED|ECONNRESET|EPIPE|ETIMEDOUT|ENOTFOUND|connect ENOENT|^LOADING|^Command timed out|^Socket timeout/;
 
-/** A lost connection as REDIS_UNAVAILABLE; everything else as it is. */
+/** Out of memory, or of disk for the append-only file; scripts wrap the words. */
+const TAKES_NO_WRITES = /\bOOM command not allowed|\bMISCONF\b/;
+
+/** A lost connection as REDIS_UNAVAILABLE, a server without room as REDIS_FULL; everything else as it is. */
 export function toRedisError(error: unknown): unknown {
   if (!(error instanceof Error) || error instanceof WavepoolError) return error;
   if (error.name === 'MaxRetriesPerRequestError' || UNAVAILABLE.test(error.message)) {
     return new WavepoolError('REDIS_UNAVAILABLE', error.message, { cause: error });
+  }
+  if (TAKES_NO_WRITES.test(error.message)) {
+    return new WavepoolError('REDIS_FULL', error.message, { cause: error });
   }
   return error;
 }
@@ -151,4 +164,17 @@ export async function checkRedis(connection: Redis): Promise<RedisFacts> {
     );
   }
   return { version, maxmemoryPolicy };
+}
+
+/**
+ * Whether jobs could be added now: the server answers, still suits, and takes writes.
+ * @throws {WavepoolError} REDIS_UNAVAILABLE, REDIS_UNSUITABLE, REDIS_FULL
+ */
+export async function assertTakesJobs(connection: Redis): Promise<void> {
+  await checkRedis(connection);
+  try {
+    await connection.set(READINESS_KEY, '1', 'PX', 10_000);
+  } catch (error) {
+    throw toRedisError(error);
+  }
 }

@@ -27,6 +27,12 @@ export function cancelMarkKey(queue: string, jobId: string): string {
   return `wavepool-cancel:${queue}:${jobId}`;
 }
 
+/** Sorted set of `queue:job` by the time of the job's deadline. */
+export const DEADLINES_KEY = 'wavepool-deadlines';
+
+/** Written to see whether Redis takes writes. */
+export const READINESS_KEY = 'wavepool-readiness';
+
 /** Hash of the API keys' records by their ids. */
 export const API_KEYS_KEY = 'wavepool-api-keys';
 

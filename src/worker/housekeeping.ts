@@ -1,9 +1,9 @@
 /**
  * What has to be done by some process, no matter which: finishing batches, opening the gates of those whose producer is
- * gone, forgetting old ones, removing what was sent to workers that are gone. As many of it as there are may run; BullMQ gives each task to one of them, and a task that is
- * done twice changes nothing.
+ * gone, forgetting old ones, failing jobs that wait past their deadline, removing what was sent to workers that are gone. As
+ * many of it as there are may run; BullMQ gives each task to one of them, and a task that is done twice changes nothing.
  */
-import { DelayedError, type Job, WaitingChildrenError, Worker } from 'bullmq';
+import { DelayedError, type Job, Queue, WaitingChildrenError, Worker } from 'bullmq';
 import type { BatchCounts } from '../core/batch.ts';
 import type { Logger } from '../core/logger.ts';
 import { GATE_JOB, type GateData, PARENT_JOB } from '../queue/batch-flow.ts';
@@ -15,11 +15,13 @@ import {
   type RedisAddress,
 } from '../queue/connection.ts';
 import { sweepControlQueues } from '../queue/control.ts';
+import { failOverdue } from '../queue/deadlines.ts';
 import { BATCH_QUEUE, QUEUE_PREFIX } from '../queue/queue-names.ts';
 
 /** Batches are kept for so long after their last item has ended: as long as their failed jobs. */
 const RETENTION_MS = 30 * 86_400_000;
 const SWEEP_MS = 3_600_000;
+const DEADLINES_MS = 1_000;
 /** A worker that was sent a command so long ago, and is not seen, is gone. */
 const CONTROL_RETENTION_MS = 600_000;
 const CONCURRENT = 4;
@@ -41,7 +43,10 @@ export class Housekeeping implements AsyncDisposable {
   readonly #connection: Connection;
   readonly #records: BatchRecords;
   readonly #worker: Worker;
-  readonly #timer: NodeJS.Timeout;
+  readonly #timers: readonly NodeJS.Timeout[];
+  /** Of the jobs whose deadline has passed. */
+  readonly #queues = new Map<string, Queue>();
+  #expiring: Promise<number> | undefined;
   #closing: Promise<void> | undefined;
 
   private constructor(options: HousekeepingOptions, connection: Connection) {
@@ -59,11 +64,14 @@ export class Housekeeping implements AsyncDisposable {
     this.#worker.on('failed', (_job, error) => {
       options.logger.warn({ err: error }, 'housekeeping failed and will be tried again');
     });
-    this.#timer = setInterval(() => {
-      this.sweep().catch((error: unknown) => {
-        options.logger.warn({ err: error }, 'what is old could not be removed');
-      });
-    }, SWEEP_MS).unref();
+    const every = (ms: number, task: () => Promise<unknown>, failure: string) =>
+      setInterval(() => {
+        task().catch((error: unknown) => options.logger.warn({ err: error }, failure));
+      }, ms).unref();
+    this.#timers = [
+      every(SWEEP_MS, () => this.sweep(), 'what is old could not be removed'),
+      every(DEADLINES_MS, () => this.expire(), 'deadlines could not be looked at'),
+    ];
   }
 
   /** @throws {WavepoolError} REDIS_UNAVAILABLE */
@@ -80,11 +88,26 @@ export class Housekeeping implements AsyncDisposable {
     await sweepControlQueues(this.#connection, this.#now() - CONTROL_RETENTION_MS);
   }
 
+  /** Fails the jobs that wait past their deadline; also happens by itself. Returns how many. */
+  expire(): Promise<number> {
+    // Also while Redis is away: one call waits for it, not one more each second.
+    this.#expiring ??= failOverdue(
+      this.#connection,
+      (name) => this.#queueOf(name),
+      this.#now(),
+    ).finally(() => {
+      this.#expiring = undefined;
+    });
+    return this.#expiring;
+  }
+
   /** Lets tasks under way end. Idempotent. */
   close(): Promise<void> {
     this.#closing ??= (async () => {
-      clearInterval(this.#timer);
+      for (const timer of this.#timers) clearInterval(timer);
       await this.#worker.close();
+      await this.#expiring?.catch(() => undefined);
+      await Promise.all([...this.#queues.values()].map((queue) => queue.close()));
       await this.#records.dispose();
       closeConnection(this.#connection);
     })();
@@ -93,6 +116,15 @@ export class Housekeeping implements AsyncDisposable {
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
+  }
+
+  #queueOf(name: string): Queue {
+    const known = this.#queues.get(name);
+    if (known !== undefined) return known;
+    const queue = new Queue(name, { connection: this.#connection, prefix: QUEUE_PREFIX });
+    queue.on('error', (error) => this.#options.logger.debug({ err: error }, 'housekeeping'));
+    this.#queues.set(name, queue);
+    return queue;
   }
 
   async #run(job: Job, token: string): Promise<BatchCounts | undefined> {

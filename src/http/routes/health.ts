@@ -1,5 +1,5 @@
 /** Whether the server lives, and whether it can do its work. */
-import { WavepoolError } from '../../core/errors.ts';
+import { assertTakesJobs } from '../../queue/connection.ts';
 import { route } from '../route.ts';
 
 export const healthRoutes = [
@@ -18,13 +18,12 @@ export const healthRoutes = [
     path: '/readyz',
     name: 'getReadiness',
     tag: 'operations',
-    summary: 'Whether jobs can be taken: Redis answers and the server is not ending',
+    summary:
+      'Whether jobs can be taken: Redis answers, takes writes and suits, and the server is not ending',
     scope: 'public',
     responses: { 200: { description: 'They can.', type: 'text/plain' } },
     handle: async ({ services: { queues } }) => {
-      await queues.connection.ping().catch((cause: unknown) => {
-        throw new WavepoolError('REDIS_UNAVAILABLE', 'it does not answer', { cause });
-      });
+      await assertTakesJobs(queues.connection);
       return { status: 200, text: 'ok\n' };
     },
   }),

@@ -5,6 +5,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { ErrorCode } from '../../../src/core/errors.ts';
 import { createLogger } from '../../../src/core/logger.ts';
 import { WorkerSettings, type WorkerSettingsInput } from '../../../src/core/worker-settings.ts';
 import { AudioQueue } from '../../../src/queue/audio-queue.ts';
@@ -47,7 +48,11 @@ export interface Addition {
   readonly seconds?: number;
   /** @defaultValue that it completes with its text */
   readonly expected?: readonly Expected[];
+  /** May end with this one instead. */
+  readonly orCode?: ErrorCode;
   readonly clocks?: { timeoutMs?: number; busyTimeoutMs?: number; deadlineAt?: number };
+  /** @defaultValue that of jobs */
+  readonly attempts?: number;
 }
 
 export class FaultBench implements AsyncDisposable {
@@ -124,14 +129,15 @@ export class FaultBench implements AsyncDisposable {
 
   /** Adds jobs and what is to become of them to the account. */
   async add(count: number, addition: Addition = {}): Promise<string[]> {
-    const { seconds = PLAIN_SECONDS, expected, clocks } = addition;
+    const { seconds = PLAIN_SECONDS, expected, orCode, ...rest } = addition;
     const jobs = Array.from({ length: count }, () => {
       const id = `job-${this.#added}`;
       const { path, text } = this.#recording(seconds, this.#added % RECORDINGS);
       this.#added += 1;
-      this.ledger.expect(id, ...(expected ?? [{ text }]));
+      const other = orCode === undefined ? [] : [{ code: orCode }];
+      this.ledger.expect(id, ...(expected ?? [{ text }]), ...other);
       const input = { kind: 'path', path } as const;
-      return { id, input, ...(clocks === undefined ? {} : { clocks }) };
+      return { id, input, ...rest };
     });
     return this.queue.addMany(jobs);
   }
@@ -155,9 +161,14 @@ export class FaultBench implements AsyncDisposable {
     });
   }
 
-  /** Resolves when every job of the account has ended, and its event was heard. */
+  /** Resolves when these jobs have ended, however. */
+  async ends(ids: readonly string[]): Promise<void> {
+    await Promise.allSettled(ids.map((id) => this.queue.waitFor(id)));
+  }
+
+  /** Resolves when every job of the account has ended. */
   async allEnded(): Promise<void> {
-    await Promise.allSettled(this.ledger.ids.map((id) => this.queue.waitFor(id)));
+    await this.ends(this.ledger.ids);
   }
 
   /** From then, by `performance.now()`, to the next end of a job. */

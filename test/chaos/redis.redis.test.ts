@@ -1,0 +1,56 @@
+/** Redis goes away, comes back, has no room, is slow, or is not what it should be. */
+import { describe, expect, test } from 'vitest';
+import { AudioQueue } from '../../src/queue/audio-queue.ts';
+import { TEST_ADDON_BUILT } from '../engine/test-addon.ts';
+import { temporaryFolder } from '../support/redis.ts';
+import {
+  canMount,
+  lockLost,
+  redisDiskFull,
+  redisKilled,
+  redisOutOfMemory,
+  redisSlow,
+  redisStopped,
+} from './redis-scenarios.ts';
+import { proveScenario } from './support/prove-scenario.ts';
+import { RedisServer } from './support/redis-server.ts';
+import { startProxy } from './support/socket-proxy.ts';
+
+const MOUNTS = canMount();
+if (!MOUNTS) {
+  process.stderr.write('NOT TESTED: a full disk for Redis: this user may not mount a tmpfs\n');
+}
+
+describe.skipIf(!TEST_ADDON_BUILT).concurrent('Redis', { timeout: 180_000 }, () => {
+  test('stands still for ten seconds: every job ends once, by itself', () =>
+    proveScenario(redisStopped, { jobs: 20, times: 1 }));
+
+  test('is killed and comes back with its log: every job ends once', () =>
+    proveScenario(redisKilled, { jobs: 20, times: 2 }));
+
+  test('has no memory left: adding says so, and everything goes on when there is some', () =>
+    proveScenario(redisOutOfMemory, { jobs: 20, times: 1 }));
+
+  test.skipIf(!MOUNTS)('has no disk left: the same', () =>
+    proveScenario(redisDiskFull, { jobs: 20, times: 1 }),
+  );
+
+  test('is far away: every job ends once', () => proveScenario(redisSlow, { jobs: 12, times: 1 }));
+
+  test('lock lost by a worker that stands still: one result, and the late one ends quietly', () =>
+    proveScenario(lockLost, { jobs: 6, times: 1 }));
+});
+
+test('a Redis that is too old is refused, with what to do', async () => {
+  await using folder = await temporaryFolder();
+  await using redis = await RedisServer.start({ folder: folder.path });
+  // Same length: an answer begins with it.
+  const rewrite = (answer: Buffer) =>
+    Buffer.from(answer.toString('latin1').replace(/(redis_version:)\d/, '$15'), 'latin1');
+  await using proxy = await startProxy(folder.path, redis.socket, { rewrite });
+  const { address } = proxy;
+  await expect(AudioQueue.open({ address, model: 'any' })).rejects.toMatchObject({
+    code: 'REDIS_UNSUITABLE',
+    message: expect.stringMatching(/it is version 5\.[\d.]+; upgrade it to 6\.2 or newer/),
+  });
+});
