@@ -8,6 +8,7 @@ import { parseSupervisorMessage, type WorkerMessage } from '../src/core/ipc.ts';
 import { createLogger } from '../src/core/logger.ts';
 import type { WorkerSettings } from '../src/core/worker-settings.ts';
 import { NativeEngine } from '../src/engine/native-engine.ts';
+import { EmbeddedRedis } from '../src/queue/embedded-redis.ts';
 import { LocalResultStore } from '../src/storage/local-result-store.ts';
 import { AudioWorker } from '../src/worker/audio-worker.ts';
 
@@ -15,6 +16,7 @@ import { AudioWorker } from '../src/worker/audio-worker.ts';
 const DRAIN_MS = 30_000;
 
 let worker: AudioWorker | undefined;
+let privateRedisOf: string | undefined;
 
 function report(message: WorkerMessage, sent: () => void = () => undefined): void {
   // A supervisor that has gone is noticed by 'disconnect'.
@@ -24,6 +26,7 @@ function report(message: WorkerMessage, sent: () => void = () => undefined): voi
 
 async function start(settings: WorkerSettings): Promise<void> {
   const logger = createLogger(settings.logLevel, 'worker');
+  privateRedisOf = settings.privateRedisOf;
   try {
     const engine = new NativeEngine({ addon: settings.addonPath });
     const results = await LocalResultStore.open(settings.resultsDir);
@@ -42,12 +45,22 @@ async function shutdown(deadlineMs: number): Promise<void> {
   process.exit();
 }
 
+/** The supervisor was killed: nobody else is left to stop its Redis. */
+async function shutdownOrphaned(): Promise<void> {
+  await worker?.close({ deadlineMs: 0 });
+  // The next command of this data directory finds the server and goes on with it.
+  if (privateRedisOf !== undefined) {
+    await EmbeddedRedis.stopUnused({ dataDir: privateRedisOf }).catch(() => undefined);
+  }
+  process.exit();
+}
+
 process.on('message', (raw) => {
   const message = parseSupervisorMessage(raw);
   if (message?.type === 'start') void start(message.settings);
   if (message?.type === 'shutdown') void shutdown(message.deadlineMs);
 });
-process.on('disconnect', () => void shutdown(0));
+process.on('disconnect', () => void shutdownOrphaned());
 // Ctrl-C reaches the whole process group; the supervisor decides what it means.
 process.on('SIGINT', () => undefined);
 process.on('SIGTERM', () => void shutdown(DRAIN_MS));

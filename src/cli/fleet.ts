@@ -121,6 +121,7 @@ function superviseWorkers(
   const { busyTimeoutMs, ...memory } = residency;
   const settings = WorkerSettings.parse({
     redis: address,
+    privateRedisOf: config.redisUrl === undefined ? config.dataDir : undefined,
     resultsDir: resultsFolder(config),
     uploadsDir: uploadsFolder(config),
     urls: { maxBytes: options.maxUrlBytes },

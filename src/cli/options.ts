@@ -18,6 +18,8 @@ const AUTO_BATCH = 8;
 /** One thread per slot: threads of one graph wait for each other actively, and collapse when a core is taken away. */
 const AUTO_THREADS = 1;
 const MAX_AUTO_WORKERS = 8;
+/** Far more than any batch takes. */
+const HANG_LIMIT_MS = 600_000;
 /** What a worker with one slot takes, with room to spare. */
 const WORKER_BYTES = 400 * 2 ** 20;
 
@@ -54,6 +56,7 @@ export interface ResidencyOptions {
   readonly idleUnload: number;
   readonly minFreeMemory: number;
   readonly busyTimeout: number;
+  readonly hangLimit: number;
 }
 
 /** As the workers are told. */
@@ -63,6 +66,7 @@ export interface Residency {
   readonly idleUnloadMs: number;
   readonly minFreeMemoryMb: number;
   readonly busyTimeoutMs: number;
+  readonly hangLimitMs: number;
 }
 
 /** For options that may be given more than once. */
@@ -201,6 +205,14 @@ export function addResidencyOptions(command: Command): Command {
       new Option('--busy-timeout <time>', 'longest wait for a slot of a model; 0 has no end')
         .argParser(parseDuration)
         .default(0, 'that of the jobs'),
+    )
+    .addOption(
+      new Option(
+        '--hang-limit <time>',
+        'a worker without progress for so long is replaced; 0 never',
+      )
+        .argParser(parseDuration)
+        .default(HANG_LIMIT_MS, '10m'),
     );
 }
 
@@ -211,6 +223,7 @@ export function residencyOf(options: ResidencyOptions): Residency {
     idleUnloadMs: options.idleUnload,
     minFreeMemoryMb: Math.ceil(options.minFreeMemory / 2 ** 20),
     busyTimeoutMs: options.busyTimeout,
+    hangLimitMs: options.hangLimit,
   };
 }
 
@@ -220,6 +233,7 @@ export const DEFAULT_RESIDENCY: Residency = {
   idleUnloadMs: 0,
   minFreeMemoryMb: 0,
   busyTimeoutMs: 0,
+  hangLimitMs: HANG_LIMIT_MS,
 };
 
 /** A count without evidence is a choice of whoever starts the command. */

@@ -89,7 +89,9 @@ class RunSession {
     try {
       const summary = await this.#work(watch);
       this.#report(summary);
-      return this.#request.watch === undefined ? exitCodeOfRun(summary) : EXIT.done;
+      if (this.#request.watch !== undefined) return EXIT.done;
+      // Also when everything that was left could be finished: whoever pressed Ctrl-C wants the script to stop.
+      return watch.signal.aborted ? EXIT.interrupted : exitCodeOfRun(summary);
     } catch (error) {
       if (!isInterruption(error, watch)) throw error;
       return this.#request.watch === undefined ? EXIT.interrupted : EXIT.done;

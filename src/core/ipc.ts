@@ -9,10 +9,16 @@ export const ALIVE_MS = 1_000;
 /** A job under a worker's lock; with the token its supervisor can hand it back. */
 export const HeldJob = z.strictObject({ jobId: z.string().min(1), token: z.string().min(1) });
 
-/** What the supervisor knows of it. A job that had not been started cannot have killed the worker. */
+/**
+ * What the death of its worker says about a job. `none`: it had not been started, or the worker was ended on purpose.
+ * `killed`: somebody sent SIGKILL, perhaps the system for want of memory. `crashed`: the worker died of itself.
+ */
+export type Blame = 'none' | 'killed' | 'crashed';
+
+/** As its supervisor judges it. */
 export interface HeldJob extends z.infer<typeof HeldJob> {
-  /** @defaultValue true */
-  readonly started?: boolean;
+  /** @defaultValue 'crashed' */
+  readonly blame?: Blame;
 }
 
 export const WorkerMessage = z.discriminatedUnion('type', [

@@ -210,7 +210,9 @@ export const JobData = byTask(
     submittedAt: z.int().min(0),
     /** How many worker processes died while they held this job. */
     crashCount: z.int().min(0).default(0),
-    /** The lock token under which the latest of those crashes happened: no crash is counted twice. */
+    /** How many were killed from outside while they did. */
+    killCount: z.int().min(0).optional(),
+    /** The lock token under which the latest of those deaths happened: none is counted twice. */
     lastCrashToken: z.string().optional(),
   },
 );

@@ -41,6 +41,8 @@ export type UrlLimits = z.infer<typeof UrlLimits>;
 
 export const WorkerSettings = z.strictObject({
   redis: RedisAddress,
+  /** The data directory whose private server that is: the last worker stops it when the supervisor is gone. */
+  privateRedisOf: z.string().min(1).optional(),
   resultsDir: z.string().min(1),
   /** Where the server puts uploads; without it, jobs that name one fail. */
   uploadsDir: z.string().min(1).optional(),

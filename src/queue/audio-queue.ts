@@ -23,7 +23,7 @@ import {
   toRedisError,
 } from './connection.ts';
 import { rememberDeadlines } from './deadlines.ts';
-import { CRASH_LIMIT, type HandBackResult, handBack } from './handback.ts';
+import { CRASH_LIMIT, type HandBackResult, handBack, KILL_LIMIT } from './handback.ts';
 import { followJobEvents, type JobEvent } from './job-event-iterator.ts';
 import { type EventListener, type JobEventMap, JobEvents, type JobListener } from './job-events.ts';
 import { type JobListOptions, listJobs } from './job-list.ts';
@@ -212,8 +212,9 @@ export class AudioQueue {
       const data = parseJobData(job.data);
       await rememberDeadlines(this.#connection, this.name, [{ id, data }]);
       // One more chance, and alone in its batch as after any crash.
-      if (data.crashCount >= CRASH_LIMIT) {
-        await job.updateData({ ...data, crashCount: CRASH_LIMIT - 1 });
+      const { crashCount, killCount = 0 } = data;
+      if (crashCount >= CRASH_LIMIT || killCount >= KILL_LIMIT) {
+        await job.updateData({ ...data, crashCount: CRASH_LIMIT - 1, killCount: 0 });
       }
       try {
         await job.retry('failed', { resetAttemptsMade: true, resetAttemptsStarted: true });

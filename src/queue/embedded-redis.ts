@@ -91,6 +91,25 @@ export class EmbeddedRedis {
     return new EmbeddedRedis(options, folder, record, hold);
   }
 
+  /**
+   * Stops the server of `dataDir` when nobody is connected any more: for a process that outlives the holder it worked for.
+   * @returns whether it was stopped
+   */
+  static async stopUnused(options: Pick<EmbeddedRedisOptions, 'dataDir'>): Promise<boolean> {
+    const folder = join(options.dataDir, 'redis');
+    await using _ = await lock(folder, undefined);
+    const record = await readServerRecord(folder);
+    if (record === undefined || (await processState(record.server)) !== 'alive') return false;
+    const address: RedisAddress = { kind: 'socket', path: record.socket };
+    const connection = openConnection(address, { role: 'fail-fast', name: 'last' });
+    try {
+      await connect(connection, address);
+      return await stopIfLast(connection, folder, record);
+    } finally {
+      closeConnection(connection);
+    }
+  }
+
   get serverPid(): number {
     return this.#record.server.pid;
   }
@@ -133,13 +152,8 @@ export class EmbeddedRedis {
     try {
       const record = await readServerRecord(this.#folder);
       if (record === undefined || (await processState(record.server)) !== 'alive') return false;
-      if (!(await this.#isConnected()) || (await this.#othersAreConnected())) return false;
-      // With an append-only log there is nothing else to save: the log is synced before the server ends.
-      this.#hold.options.retryStrategy = () => null;
-      await this.#hold.shutdown('NOSAVE').catch(() => undefined);
-      await waitUntilStopped(record);
-      await removeTraces(this.#folder, record);
-      return true;
+      if (!(await this.#isConnected())) return false;
+      return await stopIfLast(this.#hold, this.#folder, record);
     } finally {
       closeConnection(this.#hold);
     }
@@ -153,19 +167,34 @@ export class EmbeddedRedis {
       () => false,
     );
   }
+}
 
-  async #othersAreConnected(): Promise<boolean> {
-    const self = await this.#hold.client('ID');
-    for (let check = 1; ; check++) {
-      const list = String(await this.#hold.client('LIST'));
-      const others = list.split('\n').some((line) => {
-        const [, id] = /(?:^| )id=(\d+)/.exec(line) ?? [];
-        const [, name = ''] = / name=(\S*)/.exec(line) ?? [];
-        return name.startsWith(CLIENT_NAME_PREFIX) && id !== String(self);
-      });
-      if (!others || check === LAST_OUT_CHECKS) return others;
-      await sleep(LAST_OUT_PAUSE_MS);
-    }
+/** Stops the server unless somebody else is connected. Called under the lock. */
+async function stopIfLast(
+  connection: Redis,
+  folder: string,
+  record: ServerRecord,
+): Promise<boolean> {
+  if (await othersAreConnected(connection)) return false;
+  // With an append-only log there is nothing else to save: the log is synced before the server ends.
+  connection.options.retryStrategy = () => null;
+  await connection.shutdown('NOSAVE').catch(() => undefined);
+  await waitUntilStopped(record);
+  await removeTraces(folder, record);
+  return true;
+}
+
+async function othersAreConnected(connection: Redis): Promise<boolean> {
+  const self = await connection.client('ID');
+  for (let check = 1; ; check++) {
+    const list = String(await connection.client('LIST'));
+    const others = list.split('\n').some((line) => {
+      const [, id] = /(?:^| )id=(\d+)/.exec(line) ?? [];
+      const [, name = ''] = / name=(\S*)/.exec(line) ?? [];
+      return name.startsWith(CLIENT_NAME_PREFIX) && id !== String(self);
+    });
+    if (!others || check === LAST_OUT_CHECKS) return others;
+    await sleep(LAST_OUT_PAUSE_MS);
   }
 }
 

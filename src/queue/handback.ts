@@ -2,13 +2,15 @@
 import type { Job, Queue } from 'bullmq';
 import type { Redis } from 'ioredis';
 import { WavepoolError } from '../core/errors.ts';
-import type { HeldJob } from '../core/ipc.ts';
+import type { Blame, HeldJob } from '../core/ipc.ts';
 import { type JobData, type JobProgress, parseJobData } from '../core/job.ts';
 import { toQueueError } from './failures.ts';
 import { bullKey } from './queue-names.ts';
 
 /** A job that was held in this many crashes is the likely cause and fails. */
 export const CRASH_LIMIT = 2;
+/** A worker that is killed from outside is rarely the doing of its jobs; one that is killed for each try of a job is. */
+export const KILL_LIMIT = 5;
 
 /** `skipped`: the job is no longer under that token; it finished, or somebody else has it. */
 export type HandBackResult = 'waiting' | 'failed' | 'skipped';
@@ -28,23 +30,26 @@ async function isHeld(
   return (await connection.get(bullKey(queue.name, `${jobId}:lock`))) === token;
 }
 
-/** Counts this crash once, however often it is reported. */
-async function countCrash(job: Job, token: string): Promise<JobData> {
+/** Counts this death once, however often it is reported. */
+async function countDeath(job: Job, token: string, blame: Blame): Promise<JobData> {
   const data = parseJobData(job.data);
-  if (data.lastCrashToken === token) return data;
-  const counted = { ...data, crashCount: data.crashCount + 1, lastCrashToken: token };
+  if (blame === 'none' || data.lastCrashToken === token) return data;
+  const { crashCount, killCount = 0 } = data;
+  const count = blame === 'crashed' ? { crashCount: crashCount + 1 } : { killCount: killCount + 1 };
+  const counted = { ...data, ...count, lastCrashToken: token };
   await job.updateData(counted);
   return counted;
 }
 
 async function handBackOne(
   job: Job,
-  { jobId, token, started = true }: HeldJob,
+  { jobId, token, blame = 'crashed' }: HeldJob,
 ): Promise<HandBackResult> {
   // The count is raised first: once the job waits, another worker may take it at any moment.
-  const crashCount = started ? (await countCrash(job, token)).crashCount : 0;
-  if (crashCount >= CRASH_LIMIT) {
-    const error = new WavepoolError('WORKER_CRASHED', `job ${jobId}, ${crashCount} times`);
+  const { crashCount, killCount = 0 } = await countDeath(job, token, blame);
+  if (blame !== 'none' && (crashCount >= CRASH_LIMIT || killCount >= KILL_LIMIT)) {
+    const times = crashCount + killCount;
+    const error = new WavepoolError('WORKER_CRASHED', `job ${jobId}, ${times} times`);
     await job.moveToFailed(toQueueError(error), token);
     return 'failed';
   }
@@ -54,8 +59,8 @@ async function handBackOne(
 }
 
 /**
- * Puts the jobs back to the front of the queue at once instead of after the stall check, and raises the `crashCount` of those
- * that had been started; those at the limit fail with WORKER_CRASHED. May be repeated. They run again in the order given; among jobs of one
+ * Puts the jobs back to the front of the queue at once instead of after the stall check, and raises the `crashCount` or
+ * `killCount` of those that are to blame; those at the limit fail with WORKER_CRASHED. May be repeated. They run again in the order given; among jobs of one
  * priority other than 0, BullMQ orders what is put back by job id.
  * @param held in the order in which the worker took them
  * @throws {AggregateError} after all were tried, when some could not be handed back; the stall check will

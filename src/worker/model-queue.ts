@@ -119,11 +119,11 @@ export class ModelQueue {
     let leave: (() => void) | undefined;
     try {
       const data = parseJobData(job.data);
-      const { submittedAt, crashCount } = data;
+      const { submittedAt } = data;
       const ownSignal = held.hold(this.#name, jobId, token, data.clocks);
       cancellation = await this.#cancellations.watch({ id: jobId, submittedAt });
       const signal = AbortSignal.any([ownSignal, cancellation.signal]);
-      leave = await quarantine.enter(crashCount > 0, signal);
+      leave = await quarantine.enter(isSuspect(data), signal);
       held.start(this.#name, jobId);
       const partials = new SegmentWriter(this.#connection, this.#name, jobId);
       const outcome = await processor.process({
@@ -171,6 +171,11 @@ export class ModelQueue {
     else logger.info({ code: error.code }, error.message);
     return toQueueError(error);
   }
+}
+
+/** Whether a worker died while it held the job. */
+function isSuspect({ crashCount, killCount = 0 }: JobData): boolean {
+  return crashCount + killCount > 0;
 }
 
 /** Progress is for watchers: a job does not fail because it could not be told. */

@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { isErrorCode, WavepoolError } from '../core/errors.ts';
 import {
   ALIVE_MS,
+  type Blame,
   type HeldJob,
   parseWorkerMessage,
   type SupervisorMessage,
@@ -34,6 +35,11 @@ export interface WorkerProcessOptions {
   readonly logger: Logger;
 }
 
+/** A job that had not been started cannot have ended its worker. */
+interface TakenJob extends HeldJob {
+  readonly started: boolean;
+}
+
 export class WorkerProcess extends EventEmitter<{ status: [WorkerPresence] }> {
   readonly pid: number;
   /** Settles once: the worker takes jobs, or the reason why it never will. */
@@ -41,7 +47,10 @@ export class WorkerProcess extends EventEmitter<{ status: [WorkerPresence] }> {
   readonly ended: Promise<WorkerEnd>;
   readonly #child: ChildProcess;
   readonly #hang: HangWatch;
-  readonly #held = new Map<string, Map<string, HeldJob>>();
+  readonly #held = new Map<string, Map<string, TakenJob>>();
+  /** Why it is ended from here. */
+  #ending: 'on-purpose' | 'hangs' | undefined;
+  #end: WorkerEnd | undefined;
   #becomeReady: () => void = () => undefined;
   #refuse: (reason: WavepoolError) => void = () => undefined;
 
@@ -64,7 +73,8 @@ export class WorkerProcess extends EventEmitter<{ status: [WorkerPresence] }> {
       this.#child.once('exit', (exitCode, signal) => {
         const how = signal ? `signal ${signal}` : `exit code ${exitCode}`;
         this.#refuse(new WavepoolError('WORKER_CRASHED', `it ended while starting (${how})`));
-        resolve({ exitCode, signal });
+        this.#end = { exitCode, signal };
+        resolve(this.#end);
       });
     });
     this.#hang = new HangWatch(Math.ceil(settings.hangLimitMs / ALIVE_MS));
@@ -73,8 +83,18 @@ export class WorkerProcess extends EventEmitter<{ status: [WorkerPresence] }> {
     this.#send({ type: 'start', settings });
   }
 
+  /** What it holds, or held when it ended. */
   get held(): HeldByQueue {
-    return new Map([...this.#held].map(([queue, jobs]) => [queue, [...jobs.values()]]));
+    const blame = this.#blame();
+    const judged = ({ started, ...job }: TakenJob): HeldJob => {
+      return { ...job, blame: started ? blame : 'none' };
+    };
+    return new Map([...this.#held].map(([queue, jobs]) => [queue, [...jobs.values()].map(judged)]));
+  }
+
+  #blame(): Blame {
+    if (this.#ending === 'on-purpose') return 'none';
+    return this.#end?.signal === 'SIGKILL' && this.#ending === undefined ? 'killed' : 'crashed';
   }
 
   /** Asks the worker to drain; ends it the hard way when it does not come to an end. */
@@ -89,7 +109,9 @@ export class WorkerProcess extends EventEmitter<{ status: [WorkerPresence] }> {
     await this.ended;
   }
 
+  /** Ends it now, because somebody wants it to end: its jobs are not charged with a crash. */
   kill(): void {
+    this.#ending = 'on-purpose';
     this.#child.kill('SIGKILL');
   }
 
@@ -98,7 +120,8 @@ export class WorkerProcess extends EventEmitter<{ status: [WorkerPresence] }> {
     if (hang === undefined) return;
     const what = hang === 'silent' ? 'its event loop stands still' : 'native code does not return';
     logger.error({ pid: this.pid }, `a worker hangs and is ended: ${what}`);
-    this.kill();
+    this.#ending ??= 'hangs';
+    this.#child.kill('SIGKILL');
   }
 
   #send(message: SupervisorMessage): void {
@@ -149,8 +172,8 @@ export class WorkerProcess extends EventEmitter<{ status: [WorkerPresence] }> {
     }
   }
 
-  #jobsOf(queue: string): Map<string, HeldJob> {
-    const jobs = this.#held.get(queue) ?? new Map<string, HeldJob>();
+  #jobsOf(queue: string): Map<string, TakenJob> {
+    const jobs = this.#held.get(queue) ?? new Map<string, TakenJob>();
     this.#held.set(queue, jobs);
     return jobs;
   }

@@ -38,11 +38,7 @@ export const cancelEveryState: Scenario = {
     for (let time = 0; time < context.times; time += 1) {
       await using bench = await FaultBench.open(context, { batch: 2 });
       await using canceller = await AudioQueue.open({ address: bench.address, model: CHAOS_MODEL });
-      const begun = new Promise<void>((resolve) => {
-        bench.queue.on('progress', ({ id, progress }) => {
-          if (id === 'job-0' && progress.phase === 'running') resolve();
-        });
-      });
+      const begun = bench.nextRun('job-0');
       const [running = ''] = await bench.add(1, { seconds: HANG_SECONDS, expected: [CANCELLED] });
       await begun;
       // Concurrency is bounded: the first of these are queued for the slot, the last wait in Redis.

@@ -15,11 +15,7 @@ export const timeLimits: Scenario = {
   run: async (context) => {
     await using bench = await FaultBench.open(context, { batch: 16 });
     const third = Math.max(1, Math.floor(context.jobs / 4));
-    const running = new Promise<void>((resolve) => {
-      bench.queue.on('progress', ({ id, progress }) => {
-        if (id === 'job-0' && progress.phase === 'running') resolve();
-      });
-    });
+    const running = bench.nextRun('job-0');
     await bench.add(1, {
       seconds: HANG_SECONDS,
       clocks: { timeoutMs: HELD_MS },

@@ -114,6 +114,7 @@ test('what is said of memory and models is what workers are told', () => {
     idleUnloadMs: 300_000,
     minFreeMemoryMb: 1_024,
     busyTimeoutMs: 0,
+    hangLimitMs: 600_000,
   });
   expect(residencyOf(addResidencyOptions(new Command()).opts())).toEqual(DEFAULT_RESIDENCY);
   expect(modelsOf([])).toEqual(['moonshine-tiny']);

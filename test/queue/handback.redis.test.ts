@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { AudioQueue } from '../../src/queue/audio-queue.ts';
+import { KILL_LIMIT } from '../../src/queue/handback.ts';
 import { heard } from '../support/events.ts';
 import { jobNamed } from '../support/jobs.ts';
 import { startRedis, type TestRedis } from '../support/redis.ts';
@@ -56,6 +57,37 @@ test('with a priority they run before the others of that priority', async () => 
   await using _ = startWorker(redis.address, queue.model, ({ id }) => ran.push(id));
   await queue.waitFor('d');
   expect(ran).toEqual(['a', 'b', 'c', 'd']);
+});
+
+test('a job that had only been taken is handed back without a crash on its count', async () => {
+  await using queue = await openQueue();
+  await using dying = startManualWorker(redis.address, queue.model);
+  await queue.addMany(['a', 'b'].map((id) => jobNamed(id)));
+  const held = [
+    { ...(await dying.take()), blame: 'crashed' },
+    { ...(await dying.take()), blame: 'none' },
+  ] as const;
+  await queue.handBack(held);
+  expect(await queue.get('a')).toMatchObject({ state: 'waiting', data: { crashCount: 1 } });
+  expect(await queue.get('b')).toMatchObject({ state: 'waiting', data: { crashCount: 0 } });
+});
+
+test('being killed from outside is counted for itself, and fails a job that it happens to again and again', async () => {
+  await using queue = await openQueue();
+  await using dying = startManualWorker(redis.address, queue.model);
+  await queue.add(jobNamed('a'));
+  for (let count = 1; count < KILL_LIMIT; count++) {
+    await queue.handBack([{ ...(await dying.take()), blame: 'killed' }]);
+    expect(await queue.get('a')).toMatchObject({
+      state: 'waiting',
+      data: { crashCount: 0, killCount: count },
+    });
+  }
+  await queue.handBack([{ ...(await dying.take()), blame: 'killed' }]);
+  expect(await queue.get('a')).toMatchObject({ failure: { code: 'WORKER_CRASHED' } });
+  expect(await queue.retry('a')).toBe(true);
+  await queue.handBack([{ ...(await dying.take()), blame: 'killed' }]);
+  expect(await queue.get('a')).toMatchObject({ state: 'waiting' });
 });
 
 test('handing back twice changes nothing, even when another worker has the job by then', async () => {

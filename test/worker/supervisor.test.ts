@@ -80,8 +80,8 @@ describe('Supervisor', () => {
         [
           'moonshine-tiny',
           [
-            { jobId: 'first', token: 't1' },
-            { jobId: 'second', token: 't3' },
+            { jobId: 'first', token: 't1', blame: 'killed' },
+            { jobId: 'second', token: 't3', blame: 'none' },
           ],
         ],
       ]),
@@ -89,6 +89,16 @@ describe('Supervisor', () => {
     await replaced;
     expect(supervisor.pids).toHaveLength(1);
     expect(supervisor.pids).not.toContain(victim);
+  });
+
+  test('a worker that is ended because somebody wants it to end is no crash of its jobs', async () => {
+    const { supervisor, handedBack } = supervise('holding-worker.mjs');
+    const told = once(supervisor, 'status');
+    await supervisor.start();
+    await told;
+    await supervisor.kill();
+    const jobs = handedBack.flatMap((held) => [...held.values()].flat());
+    expect(jobs).toMatchObject([{ blame: 'none' }, { blame: 'none' }]);
   });
 
   test('close ends the workers by themselves, hands back nothing twice, and can be called again', async () => {

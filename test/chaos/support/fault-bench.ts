@@ -163,6 +163,15 @@ export class FaultBench implements AsyncDisposable {
     });
   }
 
+  /** Resolves when a slot next takes up this job, or any. */
+  nextRun(jobId?: string): Promise<void> {
+    return new Promise((resolve) => {
+      this.queue.on('progress', ({ id, progress }) => {
+        if (progress.phase === 'running' && (jobId ?? id) === id) resolve();
+      });
+    });
+  }
+
   /** Resolves when these jobs have ended, however. */
   async ends(ids: readonly string[]): Promise<void> {
     await Promise.allSettled(ids.map((id) => this.queue.waitFor(id)));

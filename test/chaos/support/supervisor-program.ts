@@ -1,6 +1,7 @@
 /**
  * A supervisor in a process of its own, so that it can be killed together with its workers, or replaced. The first argument is
- * a file with what it is to start. Says `ready` over IPC; SIGTERM drains, and ends it with 0.
+ * a file with what it is to start. Says over IPC when its workers take jobs. SIGTERM drains, and ends it with 0; SIGINT ends it
+ * at once, with 130.
  */
 import { readFileSync } from 'node:fs';
 import process from 'node:process';
@@ -48,6 +49,13 @@ process.once('SIGTERM', () => {
     await supervisor.close({ deadlineMs: drainMs });
     await queue.close();
     process.exit(0);
+  })();
+});
+process.once('SIGINT', () => {
+  void (async () => {
+    await supervisor.kill();
+    await queue.close();
+    process.exit(130);
   })();
 });
 await supervisor.start();
