@@ -7,8 +7,6 @@ import { FaultBench } from './support/fault-bench.ts';
 import { recognizedBy } from './support/fault-plan.ts';
 import { writeSpacedRecording } from './support/spaced-recording.ts';
 
-/** Ten seconds each. */
-const STRETCHES = 60;
 const KILLED_AT = 0.95;
 /** What is in memory for the next line of the journal, and in the batches of the two attempts. */
 const MOST_IN_FLIGHT = 12;
@@ -38,19 +36,21 @@ async function untilRecognized(bench: FaultBench, count: number): Promise<void> 
   ended.abort();
 }
 
+/** The jobs of the context are the segments of one job here, ten seconds each. */
 async function killLate(context: ScenarioContext) {
+  const { jobs: stretches } = context;
   await using bench = await FaultBench.open(context, { paceMs: PACE_MS, notes: true });
-  const path = writeSpacedRecording(bench.folder, STRETCHES, context.seed);
+  const path = writeSpacedRecording(bench.folder, stretches, context.seed);
   const text = await undisturbed(bench, path);
   const whole = recognized(bench);
-  ensure(whole === STRETCHES, `${whole} segments, and not ${STRETCHES}`);
+  ensure(whole === stretches, `${whole} segments, and not ${stretches}`);
   let recoveryMs = 0;
   for (let time = 0; time < context.times; time += 1) {
     const id = `killed-late-${time}`;
     bench.ledger.expect(id, { text });
     const before = recognized(bench);
     await bench.queue.add({ id, input: { kind: 'path', path } });
-    await untilRecognized(bench, before + KILLED_AT * STRETCHES);
+    await untilRecognized(bench, before + Math.floor(KILLED_AT * stretches));
     const [victim = 0] = bench.supervisor.pids;
     const died = once(bench.supervisor, 'crash');
     const killedAt = performance.now();
@@ -59,9 +59,9 @@ async function killLate(context: ScenarioContext) {
     const inFirst = recognized(bench) - before;
     await bench.queue.waitFor(id);
     recoveryMs = Math.max(recoveryMs, Math.round(performance.now() - killedAt));
-    const again = recognized(bench) - before - STRETCHES;
+    const again = recognized(bench) - before - stretches;
     process.stderr.write(
-      `chaos: killed after ${inFirst} of ${STRETCHES} segments, ${again} of them recognized again\n`,
+      `chaos: killed after ${inFirst} of ${stretches} segments, ${again} of them recognized again\n`,
     );
     ensure(again <= MOST_IN_FLIGHT, `${again} segments were recognized again`);
     const store = await LocalResultStore.open(bench.settings.resultsDir);

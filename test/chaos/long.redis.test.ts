@@ -8,7 +8,7 @@ import { proveScenario } from './support/prove-scenario.ts';
 
 describe.skipIf(!TEST_ADDON_BUILT).concurrent('long recordings', { timeout: 120_000 }, () => {
   test('a worker killed at 95 % of one repeats only the last stretch, to the same text', () =>
-    proveScenario(killedLate, { jobs: 1, times: 1 }));
+    proveScenario(killedLate, { jobs: 60, times: 1 }));
 
   test('sixteen of them end oldest first, and do not hold up short ones', () =>
     proveScenario(longBesideShort, { jobs: 24, times: 1 }));
