@@ -59,6 +59,7 @@ export function createMetrics({ overview, now = Date.now }: MetricsSources): Met
       const { model } = queue;
       queue.on('completed', ({ outcome }) => jobs.complete(model, outcome));
       queue.on('failed', ({ failure }) => jobs.fail(model, failure.code));
+      queue.on('stalled', () => jobs.loseLock(model));
     },
     countRefusal: (code) => refusals.inc({ code }),
   };
@@ -173,6 +174,7 @@ class ServiceGauges {
 class JobMetrics {
   readonly #ended: Counter<'model' | 'end'>;
   readonly #failures: Counter<'model' | 'code'>;
+  readonly #lostLocks: Counter<'model'>;
   readonly #audioSeconds: Counter<'model'>;
   readonly #wait: Histogram<'model'>;
   readonly #run: Histogram<'model'>;
@@ -190,6 +192,11 @@ class JobMetrics {
       'Failed and cancelled jobs, by code of the error table.',
       'model',
       'code',
+    );
+    this.#lostLocks = make.counter(
+      'wavepool_lost_locks_total',
+      'Jobs that went back to the queue because their worker was gone or stood still.',
+      'model',
     );
     this.#audioSeconds = make.counter(
       'wavepool_audio_seconds_total',
@@ -225,6 +232,10 @@ class JobMetrics {
   fail(model: string, code: ErrorCode): void {
     this.#ended.inc({ model, end: code === 'CANCELLED' ? 'cancelled' : 'failed' });
     this.#failures.inc({ model, code });
+  }
+
+  loseLock(model: string): void {
+    this.#lostLocks.inc({ model });
   }
 }
 

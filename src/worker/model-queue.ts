@@ -10,6 +10,7 @@ import { QUEUE_PREFIX, queueNameOf } from '../queue/queue-names.ts';
 import { SegmentWriter } from '../queue/segment-stream.ts';
 import { type HeldJobs, LockLostError } from './held-jobs.ts';
 import type { JobProcessor } from './job-processor.ts';
+import { LostReplies } from './lost-replies.ts';
 import type { Quarantine } from './quarantine.ts';
 
 /** BullMQ waits so long before it tells Redis of a job's end once more. */
@@ -40,6 +41,9 @@ export class ModelQueue {
   readonly #connection: ReturnType<typeof openConnection>;
   readonly #cancellations: CancellationListener;
   readonly #worker: Worker<JobData, JobOutcome>;
+  /** Lock tokens of the jobs that BullMQ has passed on, by job. */
+  readonly #taken = new Map<string, string>();
+  readonly #lostReplies: LostReplies;
   #closed: Promise<void> | undefined;
 
   private constructor(options: ModelQueueOptions, cancellations: CancellationListener) {
@@ -63,6 +67,12 @@ export class ModelQueue {
         runRetryDelay: RETRY_DELAY_MS,
       },
     );
+    this.#lostReplies = new LostReplies({
+      connection: this.#connection,
+      worker: this.#worker,
+      isKnown: (jobId, token) => this.#taken.get(jobId) === token,
+      logger: options.logger,
+    });
     this.#listen();
   }
 
@@ -92,6 +102,7 @@ export class ModelQueue {
   close(): Promise<void> {
     this.#closed ??= (async () => {
       await this.#worker.close();
+      await this.#lostReplies.close();
       this.#cancellations.close();
       this.#connection.disconnect();
     })();
@@ -100,14 +111,22 @@ export class ModelQueue {
 
   #listen(): void {
     const { held, logger, model } = this.#options;
-    this.#worker.on('completed', (job) => held.release(this.#name, String(job.id)));
-    this.#worker.on('failed', (job) => {
-      if (job) held.release(this.#name, String(job.id));
-    });
+    const release = (job: TranscribeJob | undefined): void => {
+      if (job) this.#release(String(job.id));
+    };
+    this.#worker.on('completed', release);
+    this.#worker.on('failed', release);
+    this.#connection.on('ready', () => void this.#lostReplies.look());
     this.#worker.on('lockRenewalFailed', (jobIds) => {
       for (const jobId of jobIds) held.abort(this.#name, jobId, new LockLostError(jobId));
     });
     this.#worker.on('error', (err) => logger.warn({ err, model }, 'queue error'));
+  }
+
+  /** The queue knows the job's end, or it is another worker's now. */
+  #release(jobId: string): void {
+    this.#taken.delete(jobId);
+    this.#options.held.release(this.#name, jobId);
   }
 
   /** One delivery of a job. What it throws is what BullMQ understands. */
@@ -117,6 +136,7 @@ export class ModelQueue {
     const logger = this.#options.logger.child({ jobId, queue: this.#name });
     let cancellation: CancellationWatch | undefined;
     let leave: (() => void) | undefined;
+    this.#taken.set(jobId, token);
     try {
       const data = parseJobData(job.data);
       const { submittedAt } = data;
@@ -155,16 +175,15 @@ export class ModelQueue {
 
   /** Turns what ended a job into what its queue understands. */
   async #explain(thrown: unknown, job: TranscribeJob, token: string, logger: Logger) {
-    const { held } = this.#options;
     if (thrown instanceof LockLostError) {
       logger.warn('the job belongs to another worker now; its result here was dropped');
-      held.release(this.#name, String(job.id));
+      this.#release(String(job.id));
       return new WaitingError(thrown.message);
     }
     const error = toWavepoolError(thrown);
     if (error.code === 'SHUTTING_DOWN') {
       await job.moveToWait(token);
-      held.release(this.#name, String(job.id));
+      this.#release(String(job.id));
       return new WaitingError(error.message);
     }
     if (error.code === 'INTERNAL') logger.error({ err: thrown }, 'job failed unexpectedly');

@@ -101,6 +101,10 @@ test('ends of jobs are counted, with their times and reasons', async () => {
     'wavepool_failures_total{model="m",code="INPUT_EMPTY"}': 1,
     'wavepool_failures_total{model="m",code="CANCELLED"}': 1,
   });
+  tell('stalled', { id: 'late' });
+  expect(await samples(metrics, 'wavepool_lost_locks')).toEqual({
+    'wavepool_lost_locks_total{model="m"}': 1,
+  });
   expect(await samples(metrics, 'wavepool_job_')).toMatchObject({
     'wavepool_job_wait_seconds_bucket{le="1",model="m"}': 0,
     'wavepool_job_wait_seconds_bucket{le="2.5",model="m"}': 1,
