@@ -26,7 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kRoundsPerFile = 40;
+constexpr int kRoundsPerFile = 300;
 constexpr std::size_t kMostBytes = 64 * 1024;
 /// More than this cannot be in a file of kMostBytes but where a few bytes mean much silence.
 constexpr std::int64_t kEnough = std::int64_t{600} * kSampleRate;

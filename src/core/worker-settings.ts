@@ -75,6 +75,8 @@ export const WorkerSettings = z.strictObject({
   hangLimitMs: z.int().min(0).default(600_000),
   /** After so long without renewal a job is no longer its worker's. */
   lockDurationMs: z.int().min(1_000).default(60_000),
+  /** A job that runs for so long no longer counts among those that run at once, so that short ones get by. */
+  longJobMs: z.int().min(1).default(10_000),
   /** How often jobs are looked for whose worker is gone. */
   stalledIntervalMs: z.int().min(500).default(30_000),
   /** The voice activity detector that finds speech for them. */

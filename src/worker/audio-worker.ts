@@ -146,7 +146,7 @@ export class AudioWorker {
     const processor = this.#processor;
     if (processor === undefined || this.#queues.has(model)) return;
     if (model === settings.detector.id && settings.models.every(({ id }) => id !== model)) return;
-    const { redis: address, lockDurationMs, stalledIntervalMs } = settings;
+    const { redis: address, lockDurationMs, stalledIntervalMs, longJobMs } = settings;
     const queue = await ModelQueue.open({
       address,
       model,
@@ -155,6 +155,7 @@ export class AudioWorker {
       quarantine: this.#quarantine,
       lockDurationMs,
       stalledIntervalMs,
+      longJobMs,
       concurrency: jobConcurrency(configuration),
       logger,
     });

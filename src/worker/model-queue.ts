@@ -9,6 +9,7 @@ import { toQueueError } from '../queue/failures.ts';
 import { QUEUE_PREFIX, queueNameOf } from '../queue/queue-names.ts';
 import { SegmentWriter } from '../queue/segment-stream.ts';
 import { type HeldJobs, LockLostError } from './held-jobs.ts';
+import { JobLanes, type Lane } from './job-lanes.ts';
 import type { JobProcessor } from './job-processor.ts';
 import { LostReplies } from './lost-replies.ts';
 import type { Quarantine } from './quarantine.ts';
@@ -30,8 +31,9 @@ export interface ModelQueueOptions {
   /** Long enough for a busy event loop, short enough that a lost machine's jobs are soon somebody else's. */
   readonly lockDurationMs: number;
   readonly stalledIntervalMs: number;
-  /** Jobs that run at once. */
+  /** Jobs that run at once, long ones aside: see `JobLanes`. */
   readonly concurrency: number;
+  readonly longJobMs: number;
   readonly logger: Logger;
 }
 
@@ -40,40 +42,23 @@ export class ModelQueue {
   readonly #name: string;
   readonly #connection: ReturnType<typeof openConnection>;
   readonly #cancellations: CancellationListener;
-  readonly #worker: Worker<JobData, JobOutcome>;
+  readonly #lanes: JobLanes;
   /** Lock tokens of the jobs that BullMQ has passed on, by job. */
   readonly #taken = new Map<string, string>();
-  readonly #lostReplies: LostReplies;
   #closed: Promise<void> | undefined;
 
   private constructor(options: ModelQueueOptions, cancellations: CancellationListener) {
     this.#options = options;
     this.#cancellations = cancellations;
-    const { address, model, concurrency, lockDurationMs, stalledIntervalMs } = options;
+    const { address, model, concurrency, longJobMs, logger } = options;
     this.#name = queueNameOf(model);
     this.#connection = openConnection(address, { role: 'patient', name: `worker:${model}` });
-    // BullMQ gives a signal only to three declared parameters; ours comes from `HeldJobs`, so two are enough.
-    this.#worker = new Worker(
-      this.#name,
-      (job: TranscribeJob, token = '') => this.#run(job, token),
-      {
-        connection: this.#connection,
-        prefix: QUEUE_PREFIX,
-        autorun: false,
-        concurrency,
-        lockDuration: lockDurationMs,
-        stalledInterval: stalledIntervalMs,
-        maxStalledCount: MAX_STALLED_COUNT,
-        runRetryDelay: RETRY_DELAY_MS,
-      },
-    );
-    this.#lostReplies = new LostReplies({
-      connection: this.#connection,
-      worker: this.#worker,
-      isKnown: (jobId, token) => this.#taken.get(jobId) === token,
-      logger: options.logger,
+    this.#lanes = new JobLanes({
+      open: (places) => this.#openLane(places),
+      places: concurrency,
+      longAfterMs: longJobMs,
+      onError: (err) => logger.error({ err }, 'the queue reader stopped'),
     });
-    this.#listen();
   }
 
   /** Ready, but takes no jobs yet. @throws {WavepoolError} REDIS_UNAVAILABLE */
@@ -82,45 +67,72 @@ export class ModelQueue {
     const onError = (err: unknown) => logger.warn({ err, model }, 'cancel request not read');
     const cancellations = await CancellationListener.open({ address, model, onError });
     const queue = new ModelQueue(options, cancellations);
-    await queue.#worker.waitUntilReady();
+    await queue.#lanes.ready();
     return queue;
   }
 
   /** Takes jobs from now on. */
   start(): void {
-    this.#worker.run().catch((err: unknown) => {
-      this.#options.logger.error({ err }, 'the queue reader stopped');
-    });
+    this.#lanes.start();
   }
 
   /** Fewer than are running lets those end. */
   set concurrency(jobs: number) {
-    this.#worker.concurrency = jobs;
+    this.#lanes.places = jobs;
   }
 
   /** Takes no more jobs and waits for the running ones, however they end. Idempotent. */
   close(): Promise<void> {
     this.#closed ??= (async () => {
-      await this.#worker.close();
-      await this.#lostReplies.close();
+      await this.#lanes.close();
       this.#cancellations.close();
       this.#connection.disconnect();
     })();
     return this.#closed;
   }
 
-  #listen(): void {
-    const { held, logger, model } = this.#options;
+  #openLane(places: number): Lane {
+    const { held, logger, model, lockDurationMs, stalledIntervalMs } = this.#options;
+    const connection = this.#connection;
+    // BullMQ gives a signal only to three declared parameters; ours comes from `HeldJobs`, so two are enough.
+    const worker = new Worker<JobData, JobOutcome>(
+      this.#name,
+      (job: TranscribeJob, token = '') => this.#run(job, token),
+      {
+        connection,
+        prefix: QUEUE_PREFIX,
+        autorun: false,
+        concurrency: places,
+        lockDuration: lockDurationMs,
+        stalledInterval: stalledIntervalMs,
+        maxStalledCount: MAX_STALLED_COUNT,
+        runRetryDelay: RETRY_DELAY_MS,
+      },
+    );
+    const isKnown = (jobId: string, token: string) => this.#taken.get(jobId) === token;
+    const lostReplies = new LostReplies({ connection, worker, isKnown, logger });
+    const look = () => void lostReplies.look();
     const release = (job: TranscribeJob | undefined): void => {
       if (job) this.#release(String(job.id));
     };
-    this.#worker.on('completed', release);
-    this.#worker.on('failed', release);
-    this.#connection.on('ready', () => void this.#lostReplies.look());
-    this.#worker.on('lockRenewalFailed', (jobIds) => {
+    worker.on('completed', release).on('failed', release);
+    connection.on('ready', look);
+    worker.on('lockRenewalFailed', (jobIds) => {
       for (const jobId of jobIds) held.abort(this.#name, jobId, new LockLostError(jobId));
     });
-    this.#worker.on('error', (err) => logger.warn({ err, model }, 'queue error'));
+    worker.on('error', (err) => logger.warn({ err, model }, 'queue error'));
+    return {
+      set concurrency(jobs: number) {
+        worker.concurrency = jobs;
+      },
+      ready: () => worker.waitUntilReady(),
+      run: () => worker.run(),
+      close: async () => {
+        await worker.close();
+        connection.off('ready', look);
+        await lostReplies.close();
+      },
+    };
   }
 
   /** The queue knows the job's end, or it is another worker's now. */
@@ -136,6 +148,7 @@ export class ModelQueue {
     const logger = this.#options.logger.child({ jobId, queue: this.#name });
     let cancellation: CancellationWatch | undefined;
     let leave: (() => void) | undefined;
+    const leaveLane = this.#lanes.enter();
     this.#taken.set(jobId, token);
     try {
       const data = parseJobData(job.data);
@@ -161,6 +174,7 @@ export class ModelQueue {
     } catch (thrown) {
       throw await this.#explain(thrown, job, token, logger);
     } finally {
+      leaveLane();
       leave?.();
       cancellation?.stop();
       held.settle(this.#name, jobId);

@@ -78,11 +78,16 @@ export const killedLate: Scenario = {
 };
 
 const LONG_FILES = 16;
-const LONG_STRETCHES = 12;
+const LONG_STRETCHES = 24;
+/** Well below what a long one takes. */
+const LONG_JOB_MS = 500;
 
 /** Sixteen long recordings first, then short ones: none of these waits for the long ones to end. */
 async function mixLengths(context: ScenarioContext) {
-  await using bench = await FaultBench.open(context, { paceMs: PACE_MS });
+  await using bench = await FaultBench.open(context, {
+    paceMs: PACE_MS,
+    settings: { longJobMs: LONG_JOB_MS },
+  });
   const ends: string[] = [];
   bench.queue.on('completed', ({ id }) => ends.push(id));
   const path = writeSpacedRecording(bench.folder, LONG_STRETCHES, context.seed);
