@@ -52,7 +52,8 @@ function optionsOf({ role, name, silenceMs }: ConnectionOptions) {
     lazyConnect: true,
     retryStrategy: (times: number) =>
       Math.min(20 * 2 ** Math.min(times, 10), MAX_RECONNECT_DELAY_MS),
-    maxRetriesPerRequest: patient ? null : 1,
+    // Each connection that breaks counts as a try: a command that fails fast is not sent twice.
+    maxRetriesPerRequest: patient ? null : 0,
     enableOfflineQueue: patient,
     ...(longestSilenceMs === undefined ? {} : { socketTimeout: longestSilenceMs }),
   } satisfies RedisOptions;

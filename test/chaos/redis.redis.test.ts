@@ -1,7 +1,9 @@
 /** Redis goes away, comes back, has no room, is slow, or is not what it should be. */
 import { describe, expect, test } from 'vitest';
+import { ProblemDetails } from '../../src/core/problem.ts';
 import { AudioQueue } from '../../src/queue/audio-queue.ts';
 import { TEST_ADDON_BUILT } from '../engine/test-addon.ts';
+import { startTestServer } from '../support/http.ts';
 import { temporaryFolder } from '../support/redis.ts';
 import {
   canMount,
@@ -39,6 +41,35 @@ describe.skipIf(!TEST_ADDON_BUILT).concurrent('Redis', { timeout: 180_000 }, () 
 
   test('lock lost by a worker that stands still: one result, and the late one ends quietly', () =>
     proveScenario(lockLost, { jobs: 6, times: 1 }));
+});
+
+test('the server says what is wrong with Redis, and is ready again when it is right', {
+  timeout: 60_000,
+}, async () => {
+  await using server = await startTestServer();
+  const connection = await server.redis.connection();
+  const { serverPid } = server.redis.embedded;
+  const readiness = async () => {
+    const response = await server.request('/readyz');
+    return response.ok ? 'ready' : ProblemDetails.parse(await response.json()).code;
+  };
+  const set = (name: string, value: string) => connection.config('SET', name, value);
+  expect(await readiness()).toBe('ready');
+
+  await set('maxmemory-policy', 'allkeys-lru');
+  expect(await readiness()).toBe('REDIS_UNSUITABLE');
+  await set('maxmemory-policy', 'noeviction');
+  expect(await readiness()).toBe('ready');
+
+  await set('maxmemory', '1');
+  expect(await readiness()).toBe('REDIS_FULL');
+  await set('maxmemory', '0');
+  expect(await readiness()).toBe('ready');
+
+  process.kill(serverPid, 'SIGSTOP');
+  expect(await readiness()).toBe('REDIS_UNAVAILABLE');
+  process.kill(serverPid, 'SIGCONT');
+  await expect.poll(readiness, { timeout: 30_000 }).toBe('ready');
 });
 
 test('a Redis that is too old is refused, with what to do', async () => {

@@ -28,10 +28,10 @@ afterEach(async () => {
   open = [];
 });
 
-function supervise(script: string, workers = 1) {
+function supervise(script: string, workers = 1, settings = SETTINGS) {
   const handedBack: HeldByQueue[] = [];
   const supervisor = new Supervisor({
-    settings: SETTINGS,
+    settings,
     workers,
     logger: createLogger('silent', 'test'),
     handBack: (held) => {
@@ -100,6 +100,16 @@ describe('Supervisor', () => {
     const jobs = handedBack.flatMap((held) => [...held.values()].flat());
     expect(jobs).toMatchObject([{ blame: 'none' }, { blame: 'none' }]);
   });
+
+  test('a worker whose event loop stands still is ended like one that crashed', async () => {
+    const settings = { ...SETTINGS, hangLimitMs: 2_000 };
+    const { supervisor, handedBack } = supervise('standing-worker.mjs', 1, settings);
+    const crashed = once(supervisor, 'crash');
+    await supervisor.start();
+    expect((await crashed)[0]).toMatchObject({ signal: 'SIGKILL', jobs: 1 });
+    const [held] = handedBack;
+    expect(held?.get('moonshine-tiny')).toEqual([{ jobId: 'job', token: 't1', blame: 'crashed' }]);
+  }, 15_000);
 
   test('close ends the workers by themselves, hands back nothing twice, and can be called again', async () => {
     const { supervisor } = supervise('holding-worker.mjs', 2);
