@@ -1,10 +1,11 @@
 /** The queue of one model as a worker serves it: takes jobs, hears cancel requests, keeps locks. BullMQ does the rest. */
+import { setTimeout as delay } from 'node:timers/promises';
 import { type Job, WaitingError, Worker } from 'bullmq';
-import { toWavepoolError } from '../core/errors.ts';
+import { toWavepoolError, WavepoolError } from '../core/errors.ts';
 import { type JobData, type JobOutcome, type JobProgress, parseJobData } from '../core/job.ts';
 import type { Logger } from '../core/logger.ts';
 import { CancellationListener, type CancellationWatch } from '../queue/cancellation.ts';
-import { openConnection, type RedisAddress } from '../queue/connection.ts';
+import { openConnection, type RedisAddress, toRedisError } from '../queue/connection.ts';
 import { toQueueError } from '../queue/failures.ts';
 import { QUEUE_PREFIX, queueNameOf } from '../queue/queue-names.ts';
 import { SegmentWriter } from '../queue/segment-stream.ts';
@@ -16,6 +17,8 @@ import type { Quarantine } from './quarantine.ts';
 
 /** BullMQ waits so long before it tells Redis of a job's end once more. */
 const RETRY_DELAY_MS = 1_000;
+/** Between two questions to a Redis that has no room. */
+const NO_ROOM_RETRY_MS = 500;
 /** Only the backstop for a lost machine: crashes are counted and limited by the hand-back. */
 const MAX_STALLED_COUNT = 5;
 
@@ -167,7 +170,7 @@ export class ModelQueue {
         onProgress: (progress) => tell(job, progress, logger),
         onSegment: data.partials ? (segment) => partials.append(segment) : undefined,
         logger,
-        assertOwned: () => this.#assertOwned(job, token),
+        assertOwned: () => this.#assertOwned(job, token, signal),
       });
       await partials.flushed();
       return outcome;
@@ -181,10 +184,23 @@ export class ModelQueue {
     }
   }
 
-  /** @throws {LockLostError} when the job's lock has run out, so that another worker may have it. */
-  async #assertOwned(job: TranscribeJob, token: string): Promise<void> {
-    const extended = await job.extendLock(token, this.#options.lockDurationMs);
-    if (extended !== 1) throw new LockLostError(String(job.id));
+  /**
+   * While Redis takes no writes the question waits: the work is done, and is not to be thrown away for that.
+   * @throws {LockLostError} when the job's lock has run out, so that another worker may have it.
+   */
+  async #assertOwned(job: TranscribeJob, token: string, signal: AbortSignal): Promise<void> {
+    for (;;) {
+      signal.throwIfAborted();
+      try {
+        const extended = await job.extendLock(token, this.#options.lockDurationMs);
+        if (extended !== 1) throw new LockLostError(String(job.id));
+        return;
+      } catch (error) {
+        const known = toRedisError(error);
+        if (!(known instanceof WavepoolError) || known.code !== 'REDIS_FULL') throw error;
+        await delay(NO_ROOM_RETRY_MS);
+      }
+    }
   }
 
   /** Turns what ended a job into what its queue understands. */

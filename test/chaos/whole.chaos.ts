@@ -23,13 +23,13 @@ describe('faults', () => {
   const chosen = ALL_SCENARIOS.filter(({ name }) => only.size === 0 || only.has(name));
   test.for(chosen)('$name', async (scenario) => {
     const { name, fault } = scenario;
-    try {
-      const outcome = await scenario.run({ ...wholeSize(scenario), seed, programs });
-      report({ name, fault, ...outcome });
-      expect(outcome).toMatchObject({ lost: 0, doubled: 0 });
-    } catch (error) {
-      report({ name, fault, error: error instanceof Error ? error.message : String(error) });
-      throw error;
-    }
+    const outcome = await scenario
+      .run({ ...wholeSize(scenario), seed, programs })
+      .catch((error: unknown) => {
+        report({ name, fault, error: error instanceof Error ? error.message : String(error) });
+        throw error;
+      });
+    report({ name, fault, ...outcome });
+    expect(outcome).toMatchObject({ lost: 0, doubled: 0 });
   });
 });
