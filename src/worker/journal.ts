@@ -7,7 +7,7 @@
  * more ends the journal and not the job.
  */
 import { createHash } from 'node:crypto';
-import { z } from 'zod';
+import { formatJournalLine, type JournalResult, parseJournalLine } from '../core/journal-line.ts';
 import { SAMPLE_RATE, type TaskOptions, type TaskResult } from '../runtime/engine.ts';
 import type { Journal, JournalStore } from '../storage/journals.ts';
 
@@ -76,7 +76,7 @@ export class JobJournal implements SegmentJournal {
 
   add(segment: JournalSegment, options: TaskOptions, result: TaskResult): void {
     if (this.#givenUp) return;
-    this.#pending.push(JSON.stringify([keyOf(segment, options), toStored(result)]));
+    this.#pending.push(formatJournalLine([keyOf(segment, options), toStored(result)]));
     this.#pendingSeconds += (segment.endSample - segment.startSample) / SAMPLE_RATE;
     if (this.#pendingSeconds >= WRITE_EVERY_SECONDS) this.#write();
   }
@@ -112,7 +112,7 @@ export class JobJournal implements SegmentJournal {
 
   #learn(lines: readonly string[]): void {
     for (const line of lines) {
-      const [key, stored] = StoredLine.safeParse(JSON.parse(line)).data ?? [];
+      const [key, stored] = parseJournalLine(line) ?? [];
       if (key !== undefined && stored !== undefined) this.#known.set(key, fromStored(stored));
     }
   }
@@ -134,41 +134,16 @@ function keyOf({ startSample, endSample, channel }: JournalSegment, options: Tas
   return JSON.stringify([channel ?? null, startSample, endSample, named]);
 }
 
-const TimedWord = z.strictObject({
-  text: z.string(),
-  start: z.number(),
-  end: z.number(),
-  probability: z.number(),
-});
-
-const TimedPiece = z.strictObject({
-  text: z.string(),
-  start: z.number(),
-  end: z.number(),
-  averageLogProbability: z.number(),
-  noSpeechProbability: z.number(),
-  temperature: z.number(),
-  words: z.array(TimedWord),
-});
-
-const StoredResult = z.strictObject({
-  text: z.string(),
-  pieces: z.array(TimedPiece),
-  language: z.string(),
-  tokens: z.array(z.int()),
-  truncated: z.boolean(),
-  probabilities: z.array(z.number()),
-} satisfies Record<keyof TaskResult, z.ZodType>);
-type StoredResult = z.infer<typeof StoredResult>;
-
-const StoredLine = z.tuple([z.string(), StoredResult]);
-
-/** JSON has every double, and so every float, exactly; what is not finite it has not, and then the line is left out. */
-function toStored({ tokens, probabilities, ...result }: TaskResult) {
-  return { ...result, tokens: [...tokens], probabilities: [...probabilities] };
+function toStored({ tokens, probabilities, pieces, ...result }: TaskResult): JournalResult {
+  return {
+    ...result,
+    pieces: pieces.map((piece) => ({ ...piece, words: [...piece.words] })),
+    tokens: [...tokens],
+    probabilities: [...probabilities],
+  };
 }
 
-function fromStored({ tokens, probabilities, ...result }: StoredResult): TaskResult {
+function fromStored({ tokens, probabilities, ...result }: JournalResult): TaskResult {
   return {
     ...result,
     tokens: Int32Array.from(tokens),
