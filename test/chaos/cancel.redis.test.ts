@@ -4,7 +4,7 @@ import { TEST_ADDON_BUILT } from '../engine/test-addon.ts';
 import { cancelAtRandom, cancelEveryState } from './cancel-scenarios.ts';
 import { proveScenario } from './support/prove-scenario.ts';
 
-describe.skipIf(!TEST_ADDON_BUILT).concurrent('cancelling', { timeout: 120_000 }, () => {
+describe.skipIf(!TEST_ADDON_BUILT).concurrent('cancelling', { timeout: 300_000 }, () => {
   test('ends what waits and what runs, frees the slot for the next job, and harms nothing that ended', () =>
     proveScenario(cancelEveryState, { jobs: 6, times: 1 }));
 

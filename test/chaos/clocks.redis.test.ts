@@ -4,7 +4,7 @@ import { TEST_ADDON_BUILT } from '../engine/test-addon.ts';
 import { deadlineWithoutWorker, timeLimits } from './clock-scenarios.ts';
 import { proveScenario } from './support/prove-scenario.ts';
 
-describe.skipIf(!TEST_ADDON_BUILT).concurrent('time limits', { timeout: 120_000 }, () => {
+describe.skipIf(!TEST_ADDON_BUILT).concurrent('time limits', { timeout: 300_000 }, () => {
   test('busy timeout, overdue refusal, running time and deadline end jobs with their own codes', () =>
     proveScenario(timeLimits, { jobs: 8, times: 1 }));
 

@@ -23,7 +23,7 @@ if (!MOUNTS) {
   process.stderr.write('NOT TESTED: a full disk for Redis: this user may not mount a tmpfs\n');
 }
 
-describe.skipIf(!TEST_ADDON_BUILT).concurrent('Redis', { timeout: 180_000 }, () => {
+describe.skipIf(!TEST_ADDON_BUILT).concurrent('Redis', { timeout: 300_000 }, () => {
   test('stands still for ten seconds: every job ends once, by itself', () =>
     proveScenario(redisStopped, { jobs: 20, times: 1 }));
 

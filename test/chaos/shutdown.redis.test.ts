@@ -4,7 +4,7 @@ import { TEST_ADDON_BUILT } from '../engine/test-addon.ts';
 import { drainDeadline, rollingRestart, secondSignal } from './shutdown-scenarios.ts';
 import { proveScenario } from './support/prove-scenario.ts';
 
-describe.skipIf(!TEST_ADDON_BUILT).concurrent('shutting down', { timeout: 120_000 }, () => {
+describe.skipIf(!TEST_ADDON_BUILT).concurrent('shutting down', { timeout: 300_000 }, () => {
   test('all workers may be replaced under load', () =>
     proveScenario(rollingRestart, { jobs: 40, times: 2 }));
 
