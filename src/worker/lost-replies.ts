@@ -4,15 +4,15 @@
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { Job, type Worker } from 'bullmq';
-import type { Redis } from 'ioredis';
 import type { Logger } from '../core/logger.ts';
+import type { openConnection } from '../queue/connection.ts';
 import { bullKey } from '../queue/queue-names.ts';
 
 /** A job whose answer is still on its way is known by then. */
 const SECOND_LOOK_MS = 2_000;
 
 export interface LostRepliesOptions {
-  readonly connection: Redis;
+  readonly connection: ReturnType<typeof openConnection>;
   readonly worker: Worker;
   /** Whether the worker has the job under this lock. */
   readonly isKnown: (jobId: string, token: string) => boolean;
