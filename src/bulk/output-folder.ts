@@ -95,13 +95,15 @@ export class OutputFolder {
   }
 }
 
-async function takeLock(folder: string, lockPath: string): Promise<LockFile> {
-  try {
-    return await LockFile.acquire(lockPath, { timeoutMs: 0 });
-  } catch (error) {
-    if (!(error instanceof LockHeldError)) throw error;
-    throw new WavepoolError('OUTPUT_BUSY', `${folder} (${error.message})`, { cause: error });
-  }
+function takeLock(folder: string, lockPath: string): Promise<LockFile> {
+  return storing(async () => {
+    try {
+      return await LockFile.acquire(lockPath, { timeoutMs: 0 });
+    } catch (error) {
+      if (!(error instanceof LockHeldError)) throw error;
+      throw new WavepoolError('OUTPUT_BUSY', `${folder} (${error.message})`, { cause: error });
+    }
+  });
 }
 
 async function readOrCreateRunId(filePath: string): Promise<string> {

@@ -130,6 +130,7 @@ function superviseWorkers(
     }),
     modelsDir: config.modelsDir,
     unvalidatedSlots,
+    maxAudioSeconds: config.maxAudioSeconds,
     ...memory,
     detector: { id: detector.entry.id, path: detector.path },
     addonPath: config.addonPath,

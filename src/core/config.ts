@@ -22,6 +22,8 @@ export interface Config {
   readonly searchPath: readonly string[];
   /** A native addon other than the one that was built here. `WAVEPOOL_ADDON`. */
   readonly addonPath: string | undefined;
+  /** Most audio in one input, in seconds; 0 = no limit. `WAVEPOOL_MAX_AUDIO_HOURS`, else 24 hours. */
+  readonly maxAudioSeconds: number;
   /** `WAVEPOOL_LOG_LEVEL` */
   readonly logLevel: LogLevel;
 }
@@ -37,11 +39,14 @@ export interface Environment {
   readonly WAVEPOOL_REDIS?: string | undefined;
   readonly WAVEPOOL_REDIS_SERVER?: string | undefined;
   readonly WAVEPOOL_ADDON?: string | undefined;
+  readonly WAVEPOOL_MAX_AUDIO_HOURS?: string | undefined;
   readonly WAVEPOOL_LOG_LEVEL?: string | undefined;
 }
 
 /** Looked in after `PATH`: a daemon or a desktop session often has a short one. */
 const MORE_PROGRAM_FOLDERS = ['/usr/local/bin', '/opt/homebrew/bin', '/usr/bin', '/usr/sbin'];
+
+const DEFAULT_MAX_AUDIO_HOURS = 24;
 
 function optional(value: string | undefined): string | undefined {
   return value === undefined || value === '' ? undefined : value;
@@ -64,6 +69,15 @@ function readLogLevel(value: string | undefined): LogLevel {
   throw new WavepoolError(
     'INVALID_REQUEST',
     `WAVEPOOL_LOG_LEVEL is ${JSON.stringify(value)}; use one of ${LogLevel.options.join(', ')}`,
+  );
+}
+
+function readMaxAudioSeconds(value: string | undefined): number {
+  const hours = Number(optional(value) ?? DEFAULT_MAX_AUDIO_HOURS);
+  if (hours >= 0 && Number.isFinite(hours)) return hours * 3_600;
+  throw new WavepoolError(
+    'INVALID_REQUEST',
+    `WAVEPOOL_MAX_AUDIO_HOURS is ${JSON.stringify(value)}; give a number of hours, 0 for no limit`,
   );
 }
 
@@ -94,6 +108,7 @@ export function readConfig(environment: Environment = process.env): Config {
       ]),
     ],
     addonPath: optionalPath(environment.WAVEPOOL_ADDON),
+    maxAudioSeconds: readMaxAudioSeconds(environment.WAVEPOOL_MAX_AUDIO_HOURS),
     logLevel: readLogLevel(environment.WAVEPOOL_LOG_LEVEL),
   };
 }

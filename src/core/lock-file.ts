@@ -59,8 +59,8 @@ async function readHolder(path: string): Promise<Found | undefined> {
 /** Puts the file in place, complete, or does nothing because there is one. */
 async function place(path: string, holder: Holder): Promise<boolean> {
   const temporary = `${path}.${randomBytes(8).toString('hex')}.tmp`;
-  await writeFile(temporary, JSON.stringify(holder), { mode: 0o600, flag: 'wx' });
   try {
+    await writeFile(temporary, JSON.stringify(holder), { mode: 0o600, flag: 'wx' });
     await link(temporary, path);
     return true;
   } catch (error) {

@@ -63,6 +63,11 @@ export const WorkerSettings = z.strictObject({
   minFreeMemoryMb: z.int().min(0).default(0),
   /** Most segments that wait for one model's slots; 0 = unbounded. */
   maxQueued: z.int().min(0).default(0),
+  /** Inputs with more audio are refused; 0 = no limit. */
+  maxAudioSeconds: z
+    .number()
+    .min(0)
+    .default(24 * 3_600),
   /**
    * A worker process whose event loop says nothing for so long, or in which one native batch runs for so long, hangs: it is
    * ended like one that crashed; 0 = never.
@@ -70,6 +75,8 @@ export const WorkerSettings = z.strictObject({
   hangLimitMs: z.int().min(0).default(600_000),
   /** After so long without renewal a job is no longer its worker's. */
   lockDurationMs: z.int().min(1_000).default(60_000),
+  /** A job that runs for so long no longer counts among those that run at once, so that short ones get by. */
+  longJobMs: z.int().min(1).default(10_000),
   /** How often jobs are looked for whose worker is gone. */
   stalledIntervalMs: z.int().min(500).default(30_000),
   /** The voice activity detector that finds speech for them. */

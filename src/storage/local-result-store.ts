@@ -1,15 +1,18 @@
-import { createHash, randomBytes } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import { link, mkdir, readdir, readFile, rm, stat, unlink } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { WavepoolError } from '../core/errors.ts';
 import { type JobResult, parseJobResult } from '../core/job-result.ts';
 import { syncFolder, writeNewFile } from './durable-file.ts';
+import { hashOfJobId, LocalJournals } from './journals.ts';
 import type { Commit, ResultStore } from './result-store.ts';
 
 /** A write takes seconds; whatever is older was left by a process that died. */
 const STALE_TEMPORARY_MS = 3_600_000;
-const KEY = /^[0-9a-f]{2}\/[0-9a-f]{64}\.json$/;
+const KEY = /^[0-9a-f]{2}\/([0-9a-f]{64})\.json$/;
 const TEMPORARY_SUFFIX = '.tmp';
+/** Beside the shards, whose names are two digits. */
+const JOURNALS = 'journals';
 
 function codeOf(error: unknown): unknown {
   return error instanceof Error && 'code' in error ? error.code : undefined;
@@ -17,17 +20,26 @@ function codeOf(error: unknown): unknown {
 
 /** Results as files in a local folder, or in one mounted by every worker machine. */
 export class LocalResultStore implements ResultStore {
+  readonly journals: LocalJournals;
   readonly #root: string;
 
-  private constructor(root: string) {
+  private constructor(root: string, journals: LocalJournals) {
     this.#root = root;
+    this.journals = journals;
   }
 
-  /** Creates the folder and removes what dead writers left in it. */
+  /**
+   * Creates the folder and removes what dead writers left in it.
+   * @throws {WavepoolError} STORAGE_FULL
+   */
   static async open(root: string, now: () => number = Date.now): Promise<LocalResultStore> {
-    await mkdir(root, { recursive: true, mode: 0o700 });
+    await mkdir(root, { recursive: true, mode: 0o700 }).catch((error: unknown) => {
+      throw unwritable(root, error);
+    });
     await removeStaleTemporaries(root, now());
-    return new LocalResultStore(root);
+    const journals = new LocalJournals(join(root, JOURNALS), now);
+    await journals.sweep();
+    return new LocalResultStore(root, journals);
   }
 
   /**
@@ -35,7 +47,7 @@ export class LocalResultStore implements ResultStore {
    * spread the files over folders.
    */
   keyOf(jobId: string): string {
-    const hash = createHash('sha256').update(jobId).digest('hex');
+    const hash = hashOfJobId(jobId);
     return `${hash.slice(0, 2)}/${hash}.json`;
   }
 
@@ -51,12 +63,8 @@ export class LocalResultStore implements ResultStore {
       await syncFolder(dirname(path));
       return { committed, key };
     } catch (error) {
-      await rm(temporary, { force: true });
-      const code = codeOf(error);
-      if (code === 'ENOSPC' || code === 'EDQUOT') {
-        throw new WavepoolError('STORAGE_FULL', `no space left for ${path}`, { cause: error });
-      }
-      throw error;
+      await rm(temporary, { force: true }).catch(() => undefined);
+      throw unwritable(path, error);
     }
   }
 
@@ -81,8 +89,11 @@ export class LocalResultStore implements ResultStore {
   }
 
   async remove(key: string): Promise<boolean> {
+    const path = this.#pathOf(key);
+    const [, hash = ''] = KEY.exec(key) ?? [];
+    await this.journals.removeByHash(hash);
     try {
-      await unlink(this.#pathOf(key));
+      await unlink(path);
       return true;
     } catch (error) {
       if (codeOf(error) === 'ENOENT') return false;
@@ -110,6 +121,16 @@ export class LocalResultStore implements ResultStore {
       throw error;
     }
   }
+}
+
+/**
+ * No space, no right to use it, a disk that is read-only, gone or broken (of which making folders tells all sorts of
+ * codes): whatever it is, the same job may succeed once somebody has seen to it.
+ */
+function unwritable(path: string, error: unknown): WavepoolError {
+  return new WavepoolError('STORAGE_FULL', `${path} (${String(codeOf(error) ?? error)})`, {
+    cause: error,
+  });
 }
 
 async function removeStaleTemporaries(root: string, now: number): Promise<void> {

@@ -1,4 +1,5 @@
 import type { JobResult } from '../core/job-result.ts';
+import type { JournalStore } from './journals.ts';
 
 export interface Commit {
   /** False when the job already had a result: that one stays. */
@@ -9,6 +10,8 @@ export interface Commit {
 
 /** Keeps one result per job. The first commit wins, for ever. */
 export interface ResultStore {
+  /** Of jobs that have no result yet. */
+  readonly journals: JournalStore;
   /**
    * Writes the result, durably and whole, unless there is one.
    * @throws {WavepoolError} STORAGE_FULL
@@ -16,7 +19,7 @@ export interface ResultStore {
   commit(jobId: string, result: JobResult): Promise<Commit>;
   /** @throws {WavepoolError} RESULT_NOT_FOUND; INTERNAL when what is stored is no result */
   read(key: string): Promise<JobResult>;
-  /** Whether there was one. */
+  /** Forgets the job's journals, too. Whether there was a result. */
   remove(key: string): Promise<boolean>;
   /** The key under which a job's result lies or would lie. */
   keyOf(jobId: string): string;

@@ -82,7 +82,10 @@ export class AudioWorker {
     const { runtime, detector, allowance } = served;
     const { ffmpeg, uploadsDir, urls } = settings;
     const places = { uploadsDir, urls };
-    this.#processor = new JobProcessor({ runtime, detector, results, allowance, ffmpeg, places });
+    this.#processor = new JobProcessor({
+      ...{ runtime, detector, results, allowance, ffmpeg, places },
+      maxAudioSeconds: settings.maxAudioSeconds,
+    });
     this.#changes = await ModelChanges.open({
       address: settings.redis,
       worker: { worker: this.id, host: hostname(), pid: process.pid },
@@ -143,7 +146,7 @@ export class AudioWorker {
     const processor = this.#processor;
     if (processor === undefined || this.#queues.has(model)) return;
     if (model === settings.detector.id && settings.models.every(({ id }) => id !== model)) return;
-    const { redis: address, lockDurationMs, stalledIntervalMs } = settings;
+    const { redis: address, lockDurationMs, stalledIntervalMs, longJobMs } = settings;
     const queue = await ModelQueue.open({
       address,
       model,
@@ -152,6 +155,7 @@ export class AudioWorker {
       quarantine: this.#quarantine,
       lockDurationMs,
       stalledIntervalMs,
+      longJobMs,
       concurrency: jobConcurrency(configuration),
       logger,
     });

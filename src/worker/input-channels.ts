@@ -5,6 +5,7 @@
 import { WavepoolError } from '../core/errors.ts';
 import type { TranscribeOptions } from '../core/job.ts';
 import type { AudioWarning, Engine, SourceInfo } from '../runtime/engine.ts';
+import { limitDuration } from './duration-limit.ts';
 import { type InputFile, type InputReader, openInput } from './input-reader.ts';
 
 /** Each may be a child process and holds audio of its own. */
@@ -17,7 +18,10 @@ export interface Voice {
   readonly speaker: string | undefined;
 }
 
-export type ChannelOptions = Partial<Pick<TranscribeOptions, 'channels' | 'speakers'>>;
+export interface ChannelOptions extends Partial<Pick<TranscribeOptions, 'channels' | 'speakers'>> {
+  /** An input with more fails with INPUT_TOO_LARGE; 0 = no limit. */
+  readonly maxAudioSeconds: number;
+}
 
 /** An input that is being decoded. At least one voice. */
 export class InputChannels {
@@ -57,14 +61,14 @@ export async function openChannels(
   engine: Engine,
   file: InputFile,
   ffmpeg: string,
-  { channels = 'mix', speakers = [] }: ChannelOptions = {},
+  { channels = 'mix', speakers = [], maxAudioSeconds }: ChannelOptions,
 ): Promise<InputChannels> {
+  const open = async (channel?: number) =>
+    limitDuration(await openInput(engine, { ...file, channel }, ffmpeg), maxAudioSeconds);
   if (channels === 'mix') {
-    return new InputChannels([
-      { reader: await openInput(engine, file, ffmpeg), speaker: undefined },
-    ]);
+    return new InputChannels([{ reader: await open(), speaker: undefined }]);
   }
-  const first = await openInput(engine, { ...file, channel: 0 }, ffmpeg);
+  const first = await open(0);
   const readers = [first];
   try {
     const count = first.audio.info.channels;
@@ -72,7 +76,7 @@ export async function openChannels(
       return new InputChannels([{ reader: first, speaker: undefined }], [ONE_CHANNEL]);
     assertSeparable(file, count);
     for (let channel = 1; channel < count; channel += 1) {
-      const reader = await openInput(engine, { ...file, channel }, ffmpeg);
+      const reader = await open(channel);
       readers.push(reader);
       if (reader.audio.info.channels !== count) throw new WavepoolError('INPUT_CHANGED', file.path);
     }

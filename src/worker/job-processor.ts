@@ -6,6 +6,7 @@ import { stat } from 'node:fs/promises';
 import { WavepoolError } from '../core/errors.ts';
 import type { JobData, JobInput, JobOutcome, JobProgress, PartialSegment } from '../core/job.ts';
 import type { JobResult } from '../core/job-result.ts';
+import type { Logger } from '../core/logger.ts';
 import type { ModelEntry } from '../runtime/model-entry.ts';
 import type { Runtime } from '../runtime/runtime.ts';
 import {
@@ -18,6 +19,8 @@ import type { ResultStore } from '../storage/result-store.ts';
 import type { DecodeAllowance } from './decode-allowance.ts';
 import { type Detection, runDetection } from './detection.ts';
 import { type InputChannels, openChannels } from './input-channels.ts';
+import { JobJournal } from './journal.ts';
+import { JournalIdentity } from './journal-identity.ts';
 import type { RecognizedSegment } from './pending-segments.ts';
 import { outcomeOf, type ResultFacts, toSeconds } from './result-facts.ts';
 import { buildSpeechActivity } from './speech-activity-builder.ts';
@@ -35,6 +38,8 @@ export interface JobProcessorOptions {
   readonly allowance: DecodeAllowance;
   readonly ffmpeg: string;
   readonly places: InputPlaces;
+  /** Inputs with more audio fail with INPUT_TOO_LARGE; 0 = no limit. */
+  readonly maxAudioSeconds: number;
 }
 
 export interface JobAttempt {
@@ -45,6 +50,8 @@ export interface JobAttempt {
   readonly onProgress: (progress: JobProgress) => void;
   /** Told each segment when it is done. */
   readonly onSegment?: ((segment: PartialSegment) => void) | undefined;
+  /** Told what the job's journal is worth. */
+  readonly logger?: Logger | undefined;
   /** Throws when the job is no longer this worker's: its result must not be written then. */
   readonly assertOwned: () => Promise<void>;
 }
@@ -58,14 +65,36 @@ type Finding =
 
 export class JobProcessor {
   readonly #options: JobProcessorOptions;
+  readonly #journalIdentity: JournalIdentity;
   #sequence = 0;
 
   constructor(options: JobProcessorOptions) {
     this.#options = options;
+    this.#journalIdentity = new JournalIdentity(options);
   }
 
   /** @throws {WavepoolError} why the job failed. */
   async process(attempt: JobAttempt): Promise<JobOutcome> {
+    try {
+      const outcome = await this.#processOnce(attempt);
+      await this.#forgetJournal(attempt);
+      return outcome;
+    } catch (error) {
+      // However else it ends, another attempt may come, and goes on from there.
+      if (error instanceof WavepoolError && error.code === 'CANCELLED')
+        await this.#forgetJournal(attempt);
+      throw error;
+    }
+  }
+
+  /** What cannot be removed now is removed when it is old. */
+  async #forgetJournal({ jobId, logger }: JobAttempt): Promise<void> {
+    await this.#options.results.journals.remove(jobId).catch((err: unknown) => {
+      logger?.warn({ err }, 'the journal of this job could not be removed');
+    });
+  }
+
+  async #processOnce(attempt: JobAttempt): Promise<JobOutcome> {
     const { results } = this.#options;
     attempt.signal.throwIfAborted();
     // A worker that died between its commit and the queue's knowing of it has done all the work.
@@ -81,17 +110,18 @@ export class JobProcessor {
   async #run(attempt: JobAttempt): Promise<JobResult> {
     const startedAt = Date.now();
     const { jobId, data, signal } = attempt;
-    const { runtime, ffmpeg, places } = this.#options;
+    const { runtime, ffmpeg, places, maxAudioSeconds } = this.#options;
     const model = runtime.entry(data.model);
     await using input = await resolveInput(data.input, places, signal);
-    const wanted = data.task === 'transcribe' ? data.options : {};
-    const channels = await openChannels(runtime.engine, input, ffmpeg, wanted).catch(
-      (error: unknown) => {
-        throw namedAsSent(error, input, data.input);
-      },
-    );
+    const channels = await openChannels(runtime.engine, input, ffmpeg, {
+      ...(data.task === 'transcribe' ? data.options : {}),
+      maxAudioSeconds,
+    }).catch((error: unknown) => {
+      throw namedAsSent(error, input, data.input);
+    });
+    const journal = await this.#openJournal(attempt, input);
     try {
-      const finding = await this.#perform(attempt, channels, model);
+      const finding = await this.#perform(attempt, channels, model, journal);
       const { run } = finding;
       if (run.durationSeconds === 0) {
         throw new WavepoolError('INPUT_EMPTY', describeInput(data.input));
@@ -112,13 +142,29 @@ export class JobProcessor {
       );
     } finally {
       await channels.close();
+      await journal.close();
     }
+  }
+
+  async #openJournal(
+    { jobId, data, logger }: JobAttempt,
+    input: ResolvedInput,
+  ): Promise<JobJournal> {
+    const journal = await JobJournal.open({
+      store: this.#options.results.journals,
+      jobId,
+      identity: () => this.#journalIdentity.of(data, input),
+      onProblem: (err) => logger?.warn({ err }, 'the journal of this job ends here'),
+    });
+    if (journal.size > 0) logger?.info({ results: journal.size }, 'resumed from its journal');
+    return journal;
   }
 
   async #perform(
     attempt: JobAttempt,
     { voices }: InputChannels,
     model: ModelEntry,
+    journal: JobJournal,
   ): Promise<Finding> {
     const { data, signal } = attempt;
     const { detector, allowance } = this.#options;
@@ -135,7 +181,7 @@ export class JobProcessor {
           const { text } = segment.result;
           tell(segment, index, { text, ...(speaker === undefined ? {} : { speaker }) });
         };
-        const request = { ...common, options: data.options, onSegment };
+        const request = { ...common, options: data.options, journal, onSegment };
         const services = { detector, recognizer: model, allowance, now };
         const run = new TranscriptionRun(voices, request, services);
         return { task: data.task, run: await run.run(signal) };

@@ -1,20 +1,24 @@
 /** The queue of one model as a worker serves it: takes jobs, hears cancel requests, keeps locks. BullMQ does the rest. */
+import { setTimeout as delay } from 'node:timers/promises';
 import { type Job, WaitingError, Worker } from 'bullmq';
-import { toWavepoolError } from '../core/errors.ts';
+import { toWavepoolError, WavepoolError } from '../core/errors.ts';
 import { type JobData, type JobOutcome, type JobProgress, parseJobData } from '../core/job.ts';
 import type { Logger } from '../core/logger.ts';
 import { CancellationListener, type CancellationWatch } from '../queue/cancellation.ts';
-import { openConnection, type RedisAddress } from '../queue/connection.ts';
+import { openConnection, type RedisAddress, toRedisError } from '../queue/connection.ts';
 import { toQueueError } from '../queue/failures.ts';
 import { QUEUE_PREFIX, queueNameOf } from '../queue/queue-names.ts';
 import { SegmentWriter } from '../queue/segment-stream.ts';
 import { type HeldJobs, LockLostError } from './held-jobs.ts';
+import { JobLanes, type Lane } from './job-lanes.ts';
 import type { JobProcessor } from './job-processor.ts';
 import { LostReplies } from './lost-replies.ts';
 import type { Quarantine } from './quarantine.ts';
 
 /** BullMQ waits so long before it tells Redis of a job's end once more. */
 const RETRY_DELAY_MS = 1_000;
+/** Between two questions to a Redis that has no room. */
+const NO_ROOM_RETRY_MS = 500;
 /** Only the backstop for a lost machine: crashes are counted and limited by the hand-back. */
 const MAX_STALLED_COUNT = 5;
 
@@ -30,8 +34,9 @@ export interface ModelQueueOptions {
   /** Long enough for a busy event loop, short enough that a lost machine's jobs are soon somebody else's. */
   readonly lockDurationMs: number;
   readonly stalledIntervalMs: number;
-  /** Jobs that run at once. */
+  /** Jobs that run at once, long ones aside: see `JobLanes`. */
   readonly concurrency: number;
+  readonly longJobMs: number;
   readonly logger: Logger;
 }
 
@@ -40,40 +45,23 @@ export class ModelQueue {
   readonly #name: string;
   readonly #connection: ReturnType<typeof openConnection>;
   readonly #cancellations: CancellationListener;
-  readonly #worker: Worker<JobData, JobOutcome>;
+  readonly #lanes: JobLanes;
   /** Lock tokens of the jobs that BullMQ has passed on, by job. */
   readonly #taken = new Map<string, string>();
-  readonly #lostReplies: LostReplies;
   #closed: Promise<void> | undefined;
 
   private constructor(options: ModelQueueOptions, cancellations: CancellationListener) {
     this.#options = options;
     this.#cancellations = cancellations;
-    const { address, model, concurrency, lockDurationMs, stalledIntervalMs } = options;
+    const { address, model, concurrency, longJobMs, logger } = options;
     this.#name = queueNameOf(model);
     this.#connection = openConnection(address, { role: 'patient', name: `worker:${model}` });
-    // BullMQ gives a signal only to three declared parameters; ours comes from `HeldJobs`, so two are enough.
-    this.#worker = new Worker(
-      this.#name,
-      (job: TranscribeJob, token = '') => this.#run(job, token),
-      {
-        connection: this.#connection,
-        prefix: QUEUE_PREFIX,
-        autorun: false,
-        concurrency,
-        lockDuration: lockDurationMs,
-        stalledInterval: stalledIntervalMs,
-        maxStalledCount: MAX_STALLED_COUNT,
-        runRetryDelay: RETRY_DELAY_MS,
-      },
-    );
-    this.#lostReplies = new LostReplies({
-      connection: this.#connection,
-      worker: this.#worker,
-      isKnown: (jobId, token) => this.#taken.get(jobId) === token,
-      logger: options.logger,
+    this.#lanes = new JobLanes({
+      open: (places) => this.#openLane(places),
+      places: concurrency,
+      longAfterMs: longJobMs,
+      onError: (err) => logger.error({ err }, 'the queue reader stopped'),
     });
-    this.#listen();
   }
 
   /** Ready, but takes no jobs yet. @throws {WavepoolError} REDIS_UNAVAILABLE */
@@ -82,45 +70,72 @@ export class ModelQueue {
     const onError = (err: unknown) => logger.warn({ err, model }, 'cancel request not read');
     const cancellations = await CancellationListener.open({ address, model, onError });
     const queue = new ModelQueue(options, cancellations);
-    await queue.#worker.waitUntilReady();
+    await queue.#lanes.ready();
     return queue;
   }
 
   /** Takes jobs from now on. */
   start(): void {
-    this.#worker.run().catch((err: unknown) => {
-      this.#options.logger.error({ err }, 'the queue reader stopped');
-    });
+    this.#lanes.start();
   }
 
   /** Fewer than are running lets those end. */
   set concurrency(jobs: number) {
-    this.#worker.concurrency = jobs;
+    this.#lanes.places = jobs;
   }
 
   /** Takes no more jobs and waits for the running ones, however they end. Idempotent. */
   close(): Promise<void> {
     this.#closed ??= (async () => {
-      await this.#worker.close();
-      await this.#lostReplies.close();
+      await this.#lanes.close();
       this.#cancellations.close();
       this.#connection.disconnect();
     })();
     return this.#closed;
   }
 
-  #listen(): void {
-    const { held, logger, model } = this.#options;
+  #openLane(places: number): Lane {
+    const { held, logger, model, lockDurationMs, stalledIntervalMs } = this.#options;
+    const connection = this.#connection;
+    // BullMQ gives a signal only to three declared parameters; ours comes from `HeldJobs`, so two are enough.
+    const worker = new Worker<JobData, JobOutcome>(
+      this.#name,
+      (job: TranscribeJob, token = '') => this.#run(job, token),
+      {
+        connection,
+        prefix: QUEUE_PREFIX,
+        autorun: false,
+        concurrency: places,
+        lockDuration: lockDurationMs,
+        stalledInterval: stalledIntervalMs,
+        maxStalledCount: MAX_STALLED_COUNT,
+        runRetryDelay: RETRY_DELAY_MS,
+      },
+    );
+    const isKnown = (jobId: string, token: string) => this.#taken.get(jobId) === token;
+    const lostReplies = new LostReplies({ connection, worker, isKnown, logger });
+    const look = () => void lostReplies.look();
     const release = (job: TranscribeJob | undefined): void => {
       if (job) this.#release(String(job.id));
     };
-    this.#worker.on('completed', release);
-    this.#worker.on('failed', release);
-    this.#connection.on('ready', () => void this.#lostReplies.look());
-    this.#worker.on('lockRenewalFailed', (jobIds) => {
+    worker.on('completed', release).on('failed', release);
+    connection.on('ready', look);
+    worker.on('lockRenewalFailed', (jobIds) => {
       for (const jobId of jobIds) held.abort(this.#name, jobId, new LockLostError(jobId));
     });
-    this.#worker.on('error', (err) => logger.warn({ err, model }, 'queue error'));
+    worker.on('error', (err) => logger.warn({ err, model }, 'queue error'));
+    return {
+      set concurrency(jobs: number) {
+        worker.concurrency = jobs;
+      },
+      ready: () => worker.waitUntilReady(),
+      run: () => worker.run(),
+      close: async () => {
+        await worker.close();
+        connection.off('ready', look);
+        await lostReplies.close();
+      },
+    };
   }
 
   /** The queue knows the job's end, or it is another worker's now. */
@@ -136,6 +151,7 @@ export class ModelQueue {
     const logger = this.#options.logger.child({ jobId, queue: this.#name });
     let cancellation: CancellationWatch | undefined;
     let leave: (() => void) | undefined;
+    const leaveLane = this.#lanes.enter();
     this.#taken.set(jobId, token);
     try {
       const data = parseJobData(job.data);
@@ -153,23 +169,38 @@ export class ModelQueue {
         priority: job.priority,
         onProgress: (progress) => tell(job, progress, logger),
         onSegment: data.partials ? (segment) => partials.append(segment) : undefined,
-        assertOwned: () => this.#assertOwned(job, token),
+        logger,
+        assertOwned: () => this.#assertOwned(job, token, signal),
       });
       await partials.flushed();
       return outcome;
     } catch (thrown) {
       throw await this.#explain(thrown, job, token, logger);
     } finally {
+      leaveLane();
       leave?.();
       cancellation?.stop();
       held.settle(this.#name, jobId);
     }
   }
 
-  /** @throws {LockLostError} when the job's lock has run out, so that another worker may have it. */
-  async #assertOwned(job: TranscribeJob, token: string): Promise<void> {
-    const extended = await job.extendLock(token, this.#options.lockDurationMs);
-    if (extended !== 1) throw new LockLostError(String(job.id));
+  /**
+   * While Redis takes no writes the question waits: the work is done, and is not to be thrown away for that.
+   * @throws {LockLostError} when the job's lock has run out, so that another worker may have it.
+   */
+  async #assertOwned(job: TranscribeJob, token: string, signal: AbortSignal): Promise<void> {
+    for (;;) {
+      signal.throwIfAborted();
+      try {
+        const extended = await job.extendLock(token, this.#options.lockDurationMs);
+        if (extended !== 1) throw new LockLostError(String(job.id));
+        return;
+      } catch (error) {
+        const known = toRedisError(error);
+        if (!(known instanceof WavepoolError) || known.code !== 'REDIS_FULL') throw error;
+        await delay(NO_ROOM_RETRY_MS);
+      }
+    }
   }
 
   /** Turns what ended a job into what its queue understands. */

@@ -28,6 +28,7 @@ import type { DecodeAllowance } from './decode-allowance.ts';
 import { findWords } from './find-words.ts';
 import type { Voice } from './input-channels.ts';
 import { JobLanguage } from './job-language.ts';
+import type { SegmentJournal } from './journal.ts';
 import { PendingSegments, type RecognizedSegment } from './pending-segments.ts';
 import { type ChannelSegment, SegmentMerger } from './segment-merger.ts';
 import {
@@ -45,6 +46,8 @@ export interface TranscriptionServices extends SearchServices {
 
 export interface TranscriptionRequest extends SearchRequest {
   readonly options: TranscribeOptions;
+  /** What an earlier attempt recognized. */
+  readonly journal?: SegmentJournal | undefined;
   /** Called when a slot picks up a segment, and when a segment is done. */
   readonly onProgress: (progress: TranscriptionProgress) => void;
   /** Called when a segment is done, in the order in which they are. */
@@ -239,8 +242,16 @@ export class TranscriptionRun {
     return result;
   }
 
-  #submit(segment: ChannelSegment, options: TaskOptions): Promise<TaskResult> {
-    const { startSample, endSample, channel } = segment;
+  async #submit(segment: ChannelSegment, options: TaskOptions): Promise<TaskResult> {
+    const { journal } = this.#request;
+    const known = journal?.find(segment, options);
+    if (known !== undefined) return known;
+    const result = await this.#run(segment, options);
+    journal?.add(segment, options, result);
+    return result;
+  }
+
+  #run({ startSample, endSample, channel }: ChannelSegment, options: TaskOptions) {
     const audio = this.#voices[channel]?.reader.audio;
     if (audio === undefined) throw new RangeError(`no channel ${channel}`);
     const { jobId, sequence, priority, alone, busyTimeoutMs } = this.#request;

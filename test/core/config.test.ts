@@ -25,6 +25,14 @@ test('another data directory leaves the models where all share them', () => {
   expect(config.modelsDir).toBe('/h/.local/share/wavepool/models');
 });
 
+test('an input holds 24 hours at most unless another number of hours is given', () => {
+  expect(readConfig({}).maxAudioSeconds).toBe(86_400);
+  expect(readConfig({ WAVEPOOL_MAX_AUDIO_HOURS: '0.5' }).maxAudioSeconds).toBe(1_800);
+  expect(readConfig({ WAVEPOOL_MAX_AUDIO_HOURS: '0' }).maxAudioSeconds).toBe(0);
+  for (const wrong of ['-1', 'long', 'Infinity', 'NaN'])
+    expect(() => readConfig({ WAVEPOOL_MAX_AUDIO_HOURS: wrong })).toThrow('number of hours');
+});
+
 test('an empty variable counts as not set, and an unknown log level is refused', () => {
   expect(readConfig({ WAVEPOOL_ADDON: '' }).addonPath).toBeUndefined();
   expect(() => readConfig({ WAVEPOOL_LOG_LEVEL: 'loud' })).toThrow('WAVEPOOL_LOG_LEVEL');

@@ -56,9 +56,8 @@ export class FakeWorker implements AsyncDisposable {
   }
 
   static async start(options: FakeWorkerOptions): Promise<FakeWorker> {
-    const { folder } = options;
     const settings = fakeSettings(options);
-    const results = await LocalResultStore.open(join(folder, 'results'));
+    const results = await LocalResultStore.open(settings.resultsDir);
     const worker = new FakeWorker(options, { settings, results });
     await worker.worker.start();
     return worker;

@@ -1,7 +1,9 @@
-import { appendFile, mkdir, utimes, writeFile } from 'node:fs/promises';
+import { appendFile, mkdir, rm, utimes, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { expect, test, vi } from 'vitest';
+import { WavepoolError } from '../../src/core/errors.ts';
 import { type JobInput, parseJobData } from '../../src/core/job.ts';
+import { parseTranscript } from '../../src/core/transcript.ts';
 import { systemClock } from '../../src/runtime/clock.ts';
 import { Runtime } from '../../src/runtime/runtime.ts';
 import { LocalResultStore } from '../../src/storage/local-result-store.ts';
@@ -21,14 +23,17 @@ const CONFIGURATION = {
   busyTimeoutMs: 0,
 } as const;
 
+const MAX_AUDIO_SECONDS = 400;
 const UPLOAD = 'a'.repeat(64);
 
 /** Processes jobs of one input on the scripted engine, in a folder that goes with the returned object. */
 async function workplace(script: Partial<EngineScript> = {}) {
   const folder = await temporaryFolder();
   const runtime = new Runtime(scriptedEngine({ audio: '.sss..', ...script }), systemClock);
-  const detector = runtime.register('vad', { ...CONFIGURATION, path: 'vad' });
-  const recognizer = runtime.register('asr', { ...CONFIGURATION, path: 'asr' });
+  const [vad, weights] = [path.join(folder.path, 'vad'), path.join(folder.path, 'asr')];
+  for (const each of [vad, weights]) await writeFile(each, 'weights');
+  const detector = runtime.register('vad', { ...CONFIGURATION, path: vad });
+  const recognizer = runtime.register('asr', { ...CONFIGURATION, path: weights });
   await Promise.all([detector.load(), recognizer.load()]);
   const results = await LocalResultStore.open(path.join(folder.path, 'results'));
   const uploadsDir = path.join(folder.path, 'uploads');
@@ -39,8 +44,8 @@ async function workplace(script: Partial<EngineScript> = {}) {
   await writeFile(recording, 'audio');
   const allowance = new DecodeAllowance({ totalSeconds: 60, minimumSeconds: 60 });
   const places = { uploadsDir };
-  const options = { runtime, detector, results, allowance, ffmpeg: 'ffmpeg', places };
-  const processor = new JobProcessor(options);
+  const shared = { runtime, detector, results, allowance, ffmpeg: 'ffmpeg', places };
+  const processor = new JobProcessor({ ...shared, maxAudioSeconds: MAX_AUDIO_SECONDS });
   const process = (input: JobInput, attempt: Partial<JobAttempt> = {}) =>
     processor.process({
       jobId: 'job',
@@ -55,8 +60,10 @@ async function workplace(script: Partial<EngineScript> = {}) {
     await runtime.close();
     await folder[Symbol.asyncDispose]();
   };
-  return { recording, upload, results, process, [Symbol.asyncDispose]: dispose };
+  return { recording, upload, results, weights, process, [Symbol.asyncDispose]: dispose };
 }
+
+type Place = Awaited<ReturnType<typeof workplace>>;
 
 test('a job ends with a pointer to the transcript that it committed', async () => {
   await using place = await workplace();
@@ -135,6 +142,15 @@ test('a file that is written to while it is read fails the job', async () => {
   });
 });
 
+test('a file that vanishes while it is read fails the job', async () => {
+  const late = { change: () => Promise.resolve() };
+  await using place = await workplace({ onRecognize: () => late.change() });
+  late.change = () => rm(place.recording);
+  await expect(place.process({ kind: 'path', path: place.recording })).rejects.toMatchObject({
+    code: 'INPUT_CHANGED',
+  });
+});
+
 test('an upload that another request uses meanwhile is the same audio', async () => {
   const late = { use: () => Promise.resolve() };
   await using place = await workplace({ onRecognize: () => late.use() });
@@ -154,4 +170,83 @@ test('a job that belongs to another worker by now leaves no result', async () =>
   await expect(place.results.read(place.results.keyOf('job'))).rejects.toMatchObject({
     code: 'RESULT_NOT_FOUND',
   });
+});
+
+test('more audio than is allowed fails the job, is decoded no further, and just so much does not', async () => {
+  await using longest = await workplace({ audio: '.'.repeat(MAX_AUDIO_SECONDS) });
+  const outcome = await longest.process({ kind: 'path', path: longest.recording });
+  expect(outcome.durationSeconds).toBe(MAX_AUDIO_SECONDS);
+  await using place = await workplace({ audio: '.'.repeat(100_000), brokenAtSecond: 401 });
+  const tooLong = place.process({ kind: 'path', path: place.recording });
+  await expect(tooLong).rejects.toMatchObject({ code: 'INPUT_TOO_LARGE', retryable: false });
+});
+
+/** 40 stretches of 5 s of speech, 9 s apart. */
+const LONG = '.sssss...'.repeat(40);
+
+/** What is recognized, by attempts of one job; the first breaks off after `breakAfter` segments. */
+async function resume(breakAfter: number, between: (place: Place) => Promise<void> | void) {
+  const recognized: number[] = [];
+  let breakOff = true;
+  await using place = await workplace({
+    audio: LONG,
+    onRecognize: ({ startSample }) => {
+      if (breakOff && recognized.length >= breakAfter)
+        throw new WavepoolError('INSUFFICIENT_MEMORY', 'for now');
+      recognized.push(startSample);
+    },
+  });
+  const input = { kind: 'path', path: place.recording } as const;
+  const data = parseJobData({ input, model: 'asr', submittedAt: 0 });
+  const first = place.process(input, { data });
+  await expect(first).rejects.toMatchObject({ code: 'INSUFFICIENT_MEMORY' });
+  const inFirst = recognized.length;
+  breakOff = false;
+  await between(place);
+  const outcome = await place.process(input, { data });
+  const transcript = parseTranscript(await place.results.read(outcome.resultKey));
+  const left = await place.results.journals.holds('job');
+  return { inFirst, inSecond: recognized.length - inFirst, transcript, left };
+}
+
+test('an attempt goes on from the journal of the one before, to the same transcript', async () => {
+  const { inFirst, inSecond, transcript, left } = await resume(38, () => undefined);
+  expect(inFirst).toBe(38);
+  expect(inSecond).toBe(2);
+  expect(left).toBe(false);
+  await using place = await workplace({ audio: LONG });
+  const alone = await place.process({ kind: 'path', path: place.recording });
+  const undisturbed = parseTranscript(await place.results.read(alone.resultKey));
+  expect(transcript.text).toBe(undisturbed.text);
+  expect(transcript.segments).toEqual(undisturbed.segments);
+  expect(transcript.segments).toHaveLength(40);
+});
+
+test('another file under the same name, or other weights, are begun anew', async () => {
+  const touched = await resume(38, ({ recording }) => utimes(recording, 1, 1));
+  expect(touched.inSecond).toBe(40);
+  const retrained = await resume(38, ({ weights }) => appendFile(weights, 'more'));
+  expect(retrained.inSecond).toBe(40);
+});
+
+test('a cancelled job leaves no journal, one that fails otherwise does', async () => {
+  const input = (place: Place) => ({ kind: 'path', path: place.recording }) as const;
+  for (const [code, kept] of [
+    ['CANCELLED', false],
+    ['SHUTTING_DOWN', true],
+    ['JOB_TIMEOUT', true],
+  ] as const) {
+    const controller = new AbortController();
+    let count = 0;
+    await using place = await workplace({
+      audio: LONG,
+      onRecognize: () => {
+        count += 1;
+        if (count === 30) controller.abort(new WavepoolError(code, ''));
+      },
+    });
+    const { signal } = controller;
+    await expect(place.process(input(place), { signal })).rejects.toMatchObject({ code });
+    expect(await place.results.journals.holds('job')).toBe(kept);
+  }
 });

@@ -174,6 +174,7 @@ export function scriptedEngine(script: EngineScript): Engine {
       throw new Error('no live audio here');
     },
     openAudio: ({ channel }) => Promise.resolve(new ScriptedAudio(script, channel)),
-    loadModel: (path) => Promise.resolve(scriptedModel(script, path === 'vad' ? 'vad' : 'asr')),
+    loadModel: (path) =>
+      Promise.resolve(scriptedModel(script, path.endsWith('vad') ? 'vad' : 'asr')),
   };
 }

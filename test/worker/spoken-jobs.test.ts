@@ -59,7 +59,7 @@ async function transcribe(script: Partial<EngineScript>, settings: JobSettings =
   const allowance = new DecodeAllowance({ totalSeconds: minimumSeconds, minimumSeconds });
   const places = { uploadsDir: folder.path };
   const processor = new JobProcessor({
-    ...{ runtime, detector, results, allowance, places },
+    ...{ runtime, detector, results, allowance, places, maxAudioSeconds: 0 },
     ffmpeg: 'ffmpeg',
   });
   const input = { kind: 'path', path: recording } as const;

@@ -32,7 +32,7 @@ describe.skipIf(!TEST_ADDON_BUILT)('a worker', { timeout: 60_000 }, () => {
       writeWav(file('a.wav'), SECONDS, 1),
       writeWav(file('b.wav'), SECONDS, 2),
     ];
-    const call = `[1:a]adelay=${LATER_MS}[r];[0:a]apad=whole_dur=6[p];[r]apad=whole_dur=6[q];[p][q]join=inputs=2:channel_layout=stereo[c]`;
+    const call = `[1:a]adelay=${LATER_MS}[r];[0:a]apad=whole_dur=6.144[p];[r]apad=whole_dur=6.144[q];[p][q]join=inputs=2:channel_layout=stereo[c]`;
     await ffmpeg(
       '-i',
       first,

@@ -33,6 +33,8 @@ export interface BenchOptions {
   /** Every batch takes at least so long. */
   readonly paceMs?: number;
   readonly blockMs?: number;
+  /** Batches leave notes. */
+  readonly notes?: boolean;
   readonly settings?: Partial<WorkerSettingsInput>;
   readonly redis?: Omit<RedisServerOptions, 'folder'>;
   /** What stands between everybody and Redis; gets the folder of the bench and the server's socket. */
@@ -96,11 +98,11 @@ export class FaultBench implements AsyncDisposable {
 
   static async open({ programs }: ScenarioContext, options: BenchOptions = {}) {
     const folder = await mkdtemp(join(tmpdir(), 'wavepool-chaos-'));
-    const { workers = 1, paceMs = 0, blockMs = 0, through } = options;
+    const { workers = 1, paceMs = 0, blockMs = 0, notes = false, through } = options;
     const redis = await RedisServer.start({ ...options.redis, folder });
     const passage = await through?.(folder, redis.socket);
     const address = passage?.address ?? redis.address;
-    writeFaultPlan(folder, { paceMs, blockMs });
+    writeFaultPlan(folder, { paceMs, blockMs, notes });
     const settings = settingsOf(folder, address, options);
     const queue = await AudioQueue.open({
       address,
@@ -221,7 +223,10 @@ export class FaultBench implements AsyncDisposable {
 function settingsOf(folder: string, redis: RedisAddress, options: BenchOptions): WorkerSettings {
   const { batch = 4, settings } = options;
   const recognizer = writeFakeModel(join(folder, 'model.gguf'));
-  const detector = writeFakeModel(join(folder, 'vad.gguf'), { architecture: 'fake-vad' });
+  const detector = writeFakeModel(join(folder, 'vad.gguf'), {
+    architecture: 'fake-vad',
+    maxSegmentSeconds: 0,
+  });
   return WorkerSettings.parse({
     redis,
     resultsDir: join(folder, 'results'),

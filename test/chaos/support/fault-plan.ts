@@ -1,5 +1,5 @@
 /** Which jobs hurt the worker that runs them: told by the length of their audio, which every kind of job keeps. */
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { appendFileSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
 
@@ -17,11 +17,14 @@ export const FaultPlan = z.strictObject({
   paceMs: z.int().min(0).default(0),
   /** How long a recording of `BLOCK_SECONDS` blocks the event loop. */
   blockMs: z.int().min(0).default(0),
+  /** Every batch leaves a note of its size: see `recognizedBy`. */
+  notes: z.boolean().default(false),
 });
 export type FaultPlan = z.infer<typeof FaultPlan>;
 
 const PLAN = 'fault-plan.json';
 const BLOCKED = 'blocked-once';
+const NOTES = 'batches';
 
 export function writeFaultPlan(folder: string, plan: z.input<typeof FaultPlan>): void {
   writeFileSync(join(folder, PLAN), JSON.stringify(plan));
@@ -40,4 +43,19 @@ export function claimBlock(folder: string): boolean {
   } catch {
     return false;
   }
+}
+
+export function noteBatch(folder: string, items: number): void {
+  appendFileSync(join(folder, NOTES), `${process.pid} ${items}\n`);
+}
+
+/** Segments that went to native code so far, by process; those that it did not finish included. */
+export function recognizedBy(folder: string): ReadonlyMap<number, number> {
+  const file = join(folder, NOTES);
+  const counts = new Map<number, number>();
+  for (const line of existsSync(file) ? readFileSync(file, 'utf8').trim().split('\n') : []) {
+    const [pid = 0, items = 0] = line.split(' ').map(Number);
+    counts.set(pid, (counts.get(pid) ?? 0) + items);
+  }
+  return counts;
 }

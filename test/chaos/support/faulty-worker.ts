@@ -22,12 +22,13 @@ import {
   claimBlock,
   type FaultPlan,
   HANG_SECONDS,
+  noteBatch,
   readFaultPlan,
 } from './fault-plan.ts';
 import '../../../workers/audio-worker.ts';
 
 let folder = '';
-let plan: FaultPlan = { paceMs: 0, blockMs: 0 };
+let plan: FaultPlan = { paceMs: 0, blockMs: 0, notes: false };
 
 process.prependListener('message', (raw) => {
   const message = parseSupervisorMessage(raw);
@@ -61,6 +62,7 @@ function faultyRun(
   if (items.some((item) => isOf(item, BLOCK_SECONDS)) && claimBlock(folder)) {
     blockEventLoop(plan.blockMs);
   }
+  if (plan.notes) noteBatch(folder, items.length);
   if (plan.paceMs === 0) return pool.run(slot, items.map(hurt), onOutcome);
   const outcomes: [number, TaskOutcome][] = [];
   const run = pool.run(slot, items.map(hurt), (index, outcome) => outcomes.push([index, outcome]));

@@ -36,6 +36,11 @@ export class Ledger {
     this.#expected.set(id, outcomes);
   }
 
+  /** The job may also end so. */
+  alsoExpect(id: string, outcome: Expected): void {
+    this.expect(id, ...(this.#expected.get(id) ?? []), outcome);
+  }
+
   /** Call when every job should have ended. */
   async account({ queue, connection, resultsDir }: LedgerSources): Promise<Account> {
     const store = await LocalResultStore.open(resultsDir);

@@ -1,0 +1,172 @@
+/**
+ * What unfinished jobs have reached, as lines that are only ever appended: the next attempt begins with them.
+ *
+ *   ROOT/SHA-256 of the job id/FINGERPRINT.jsonl        a line is: CRC-32 of the text, a space, the text
+ *
+ * A process that dies may tear the last line, and two attempts of one job (the first has lost its lock and does not know
+ * yet) may write at once: lines that do not fit their checksum are left out. A journal is an economy, never a result:
+ * what it is worth is decided by whoever reads it.
+ */
+import { createHash } from 'node:crypto';
+import { type FileHandle, mkdir, open, readdir, readFile, rm, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { crc32 } from 'node:zlib';
+
+export interface Journal {
+  /** What earlier attempts wrote and the disk kept, oldest first. */
+  readonly lines: readonly string[];
+  /**
+   * Adds lines, which hold no line feed. One call at a time.
+   * @param sync whether they are to survive a power cut; the death of the process they survive in any case
+   */
+  append(lines: readonly string[], sync: boolean): Promise<void>;
+  /** Idempotent. */
+  close(): Promise<void>;
+}
+
+export interface JournalStore {
+  /** Whether an earlier attempt left anything; cheap. */
+  holds(jobId: string): Promise<boolean>;
+  /**
+   * The job's journal of this fingerprint; those of others are of no use any more and go.
+   * @param fingerprint hexadecimal: everything that what is written depends on
+   */
+  open(jobId: string, fingerprint: string): Promise<Journal>;
+  /** Forgets the job's journals, if there are any. */
+  remove(jobId: string): Promise<void>;
+}
+
+/** A job that nobody takes up again for so long is not going to be. */
+const RETENTION_MS = 7 * 86_400_000;
+const SWEEP_INTERVAL_MS = 3_600_000;
+const SUFFIX = '.jsonl';
+
+/** How a job's files are called; see `LocalResultStore`, whose keys hold the same. */
+export function hashOfJobId(jobId: string): string {
+  return createHash('sha256').update(jobId).digest('hex');
+}
+
+/** Journals in a local folder, or in one mounted by every worker machine. */
+export class LocalJournals implements JournalStore {
+  readonly #root: string;
+  readonly #now: () => number;
+  #sweptAt = Number.NEGATIVE_INFINITY;
+
+  /** @param root need not exist */
+  constructor(root: string, now: () => number = Date.now) {
+    this.#root = root;
+    this.#now = now;
+  }
+
+  async holds(jobId: string): Promise<boolean> {
+    return (await namesIn(this.#folderOf(hashOfJobId(jobId)))).length > 0;
+  }
+
+  async open(jobId: string, fingerprint: string): Promise<Journal> {
+    await this.#sweepNowAndThen();
+    const folder = this.#folderOf(hashOfJobId(jobId));
+    const name = `${fingerprint}${SUFFIX}`;
+    for (const other of await namesIn(folder)) {
+      if (other !== name) await rm(join(folder, other), { force: true });
+    }
+    return LocalJournal.open(folder, name);
+  }
+
+  async remove(jobId: string): Promise<void> {
+    await this.removeByHash(hashOfJobId(jobId));
+  }
+
+  /** @param hash of `hashOfJobId` */
+  async removeByHash(hash: string): Promise<void> {
+    await rm(this.#folderOf(hash), { recursive: true, force: true });
+  }
+
+  /** Removes what has not been written to for a week. */
+  async sweep(): Promise<void> {
+    this.#sweptAt = this.#now();
+    for (const hash of await namesIn(this.#root)) {
+      const folder = this.#folderOf(hash);
+      const times = await Promise.all(
+        (await namesIn(folder)).map((name) => writtenAt(folder, name)),
+      );
+      if (Math.max(await writtenAt(folder, ''), ...times) < this.#now() - RETENTION_MS)
+        await this.removeByHash(hash);
+    }
+  }
+
+  async #sweepNowAndThen(): Promise<void> {
+    if (this.#now() - this.#sweptAt >= SWEEP_INTERVAL_MS) await this.sweep();
+  }
+
+  #folderOf(hash: string): string {
+    return join(this.#root, hash);
+  }
+}
+
+class LocalJournal implements Journal {
+  readonly lines: readonly string[];
+  readonly #folder: string;
+  readonly #name: string;
+  /** What was left ends within a line. */
+  #torn: boolean;
+  #file: FileHandle | undefined;
+
+  private constructor(folder: string, name: string, text: string) {
+    this.#folder = folder;
+    this.#name = name;
+    this.#torn = text !== '' && !text.endsWith('\n');
+    this.lines = text.split('\n').flatMap(checked);
+  }
+
+  static async open(folder: string, name: string): Promise<LocalJournal> {
+    const text = await readFile(join(folder, name), 'utf8').catch((error: unknown) => {
+      if (codeOf(error) === 'ENOENT') return '';
+      throw error;
+    });
+    return new LocalJournal(folder, name, text);
+  }
+
+  async append(lines: readonly string[], sync: boolean): Promise<void> {
+    if (this.#file === undefined) {
+      await mkdir(this.#folder, { recursive: true, mode: 0o700 });
+      this.#file = await open(join(this.#folder, this.#name), 'a', 0o600);
+    }
+    const text = lines.map((line) => `${checksum(line)} ${line}\n`).join('');
+    await this.#file.appendFile(this.#torn ? `\n${text}` : text, 'utf8');
+    this.#torn = false;
+    if (sync) await this.#file.datasync();
+  }
+
+  async close(): Promise<void> {
+    const file = this.#file;
+    this.#file = undefined;
+    await file?.close();
+  }
+}
+
+function checksum(line: string): string {
+  return crc32(line).toString(16).padStart(8, '0');
+}
+
+/** The line without its checksum, if it is whole. */
+function checked(stored: string): string[] {
+  const line = stored.slice(9);
+  return stored.length > 9 && stored.slice(0, 9) === `${checksum(line)} ` ? [line] : [];
+}
+
+function codeOf(error: unknown): unknown {
+  return error instanceof Error && 'code' in error ? error.code : undefined;
+}
+
+/** Other processes make and remove journals meanwhile. */
+async function namesIn(folder: string): Promise<string[]> {
+  return readdir(folder).catch((error: unknown) => {
+    if (codeOf(error) === 'ENOENT') return [];
+    throw error;
+  });
+}
+
+async function writtenAt(folder: string, name: string): Promise<number> {
+  const found = await stat(join(folder, name)).catch(() => undefined);
+  return found?.mtimeMs ?? Number.NEGATIVE_INFINITY;
+}

@@ -1,0 +1,121 @@
+/** Long recordings: what a crash near their end costs, and what they cost short ones beside them. */
+import { once } from 'node:events';
+import { watch } from 'node:fs/promises';
+import { LocalResultStore } from '../../src/storage/local-result-store.ts';
+import { ensure, type Scenario, type ScenarioContext } from './scenario.ts';
+import { FaultBench } from './support/fault-bench.ts';
+import { recognizedBy } from './support/fault-plan.ts';
+import { writeSpacedRecording } from './support/spaced-recording.ts';
+
+const KILLED_AT = 0.95;
+/** What is in memory for the next line of the journal, and in the batches of the two attempts. */
+const MOST_IN_FLIGHT = 12;
+const PACE_MS = 60;
+
+/** What one undisturbed job says of the recording, added to the account. */
+async function undisturbed(bench: FaultBench, path: string): Promise<string> {
+  await bench.queue.add({ id: 'undisturbed', input: { kind: 'path', path } });
+  const { resultKey } = await bench.queue.waitFor('undisturbed');
+  const store = await LocalResultStore.open(bench.settings.resultsDir);
+  const result = await store.read(resultKey);
+  const text = result.task === 'transcribe' ? result.text : '';
+  bench.ledger.expect('undisturbed', { text });
+  return text;
+}
+
+function recognized({ folder }: FaultBench): number {
+  return [...recognizedBy(folder).values()].reduce((sum, count) => sum + count, 0);
+}
+
+/** Resolves when so many segments have gone to native code, in all. */
+async function untilRecognized(bench: FaultBench, count: number): Promise<void> {
+  const ended = new AbortController();
+  const changes = watch(bench.folder, { signal: ended.signal });
+  if (recognized(bench) < count)
+    for await (const _ of changes) if (recognized(bench) >= count) break;
+  ended.abort();
+}
+
+/** The jobs of the context are the segments of one job here, ten seconds each. */
+async function killLate(context: ScenarioContext) {
+  const { jobs: stretches } = context;
+  await using bench = await FaultBench.open(context, { paceMs: PACE_MS, notes: true });
+  const path = writeSpacedRecording(bench.folder, stretches, context.seed);
+  const text = await undisturbed(bench, path);
+  const whole = recognized(bench);
+  ensure(whole === stretches, `${whole} segments, and not ${stretches}`);
+  let recoveryMs = 0;
+  for (let time = 0; time < context.times; time += 1) {
+    const id = `killed-late-${time}`;
+    bench.ledger.expect(id, { text });
+    const before = recognized(bench);
+    await bench.queue.add({ id, input: { kind: 'path', path } });
+    await untilRecognized(bench, before + Math.floor(KILLED_AT * stretches));
+    const [victim = 0] = bench.supervisor.pids;
+    const died = once(bench.supervisor, 'crash');
+    const killedAt = performance.now();
+    process.kill(victim, 'SIGKILL');
+    await died;
+    const inFirst = recognized(bench) - before;
+    await bench.queue.waitFor(id);
+    recoveryMs = Math.max(recoveryMs, Math.round(performance.now() - killedAt));
+    const again = recognized(bench) - before - stretches;
+    process.stderr.write(
+      `chaos: killed after ${inFirst} of ${stretches} segments, ${again} of them recognized again\n`,
+    );
+    ensure(again <= MOST_IN_FLIGHT, `${again} segments were recognized again`);
+    const store = await LocalResultStore.open(bench.settings.resultsDir);
+    ensure(!(await store.journals.holds(id)), 'the journal outlived its job');
+  }
+  const outcome = await bench.outcome(recoveryMs, context.times);
+  return outcome;
+}
+
+export const killedLate: Scenario = {
+  name: 'killed-late',
+  fault: `kill -9 of a worker at ${100 * KILLED_AT} % of a long recording`,
+  run: killLate,
+};
+
+const LONG_FILES = 16;
+const LONG_STRETCHES = 24;
+/** Well below what a long one takes. */
+const LONG_JOB_MS = 500;
+
+/** Sixteen long recordings first, then short ones: none of these waits for the long ones to end. */
+async function mixLengths(context: ScenarioContext) {
+  await using bench = await FaultBench.open(context, {
+    paceMs: PACE_MS,
+    settings: { longJobMs: LONG_JOB_MS },
+  });
+  const ends: string[] = [];
+  bench.queue.on('completed', ({ id }) => ends.push(id));
+  const path = writeSpacedRecording(bench.folder, LONG_STRETCHES, context.seed);
+  const text = await undisturbed(bench, path);
+  const long = Array.from({ length: LONG_FILES }, (_, at) => `long-${at}`);
+  for (const id of long) bench.ledger.expect(id, { text });
+  await bench.queue.addMany(long.map((id) => ({ id, input: { kind: 'path', path } })));
+  const shortOnes = new Set(await bench.add(context.jobs));
+  await bench.allEnded();
+  const order = ends.filter((id) => id !== 'undisturbed');
+  const longOrder = order.filter((id) => !shortOnes.has(id));
+  const firstHalf = new Set(long.slice(0, LONG_FILES / 2));
+  const early = longOrder.slice(0, LONG_FILES / 2).filter((id) => firstHalf.has(id)).length;
+  ensure(early >= LONG_FILES / 2 - 1, `long ones ended as ${longOrder.join(' ')}`);
+  const lastShort = order.findLastIndex((id) => shortOnes.has(id));
+  const longBefore = order.slice(0, lastShort).filter((id) => !shortOnes.has(id)).length;
+  process.stderr.write(
+    `chaos: ${longBefore} of ${LONG_FILES} long ones ended before the last short one\n`,
+  );
+  ensure(longBefore <= LONG_FILES / 2, 'short ones waited for the long ones');
+  const outcome = await bench.outcome(null, 1);
+  return outcome;
+}
+
+export const longBesideShort: Scenario = {
+  name: 'long-beside-short',
+  fault: `${LONG_FILES} long recordings are there before short ones come`,
+  run: mixLengths,
+};
+
+export const LONG_SCENARIOS = [killedLate, longBesideShort];
