@@ -39,6 +39,9 @@ const LONGEST_PAUSE_MS = 1_500;
 const SPARSE_CHARACTERS_PER_SECOND = 4;
 
 const SENTENCE_END = /[.!?…。！？]["'”’)\]]*$/u;
+/** A period ends these and no sentence. */
+const ABBREVIATION =
+  /^["'“‘([]*(?:[A-HJ-Z]|Mr|Mrs|Ms|Mx|Dr|Prof|St|Rev|Gen|Col|Capt|Lt|Sgt|Hon|Mt|No|vs)\.$/u;
 const CLAUSE_END = /[,;:，、；：–—]["'”’)\]]*$/u;
 
 /** Words that share a cue, which has room for the label. */
@@ -133,11 +136,15 @@ function groupWords(words: readonly CueWord[], limits: Limits): CueWord[][] {
   return groups;
 }
 
+function endsSentence(word: string): boolean {
+  return SENTENCE_END.test(word) && !ABBREVIATION.test(word);
+}
+
 function sentencesOf(words: readonly CueWord[]): CueWord[][] {
   const sentences: CueWord[][] = [[]];
   for (const word of words) {
     sentences.at(-1)?.push(word);
-    if (SENTENCE_END.test(word.text)) sentences.push([]);
+    if (endsSentence(word.text)) sentences.push([]);
   }
   return sentences.filter((sentence) => sentence.length > 0);
 }

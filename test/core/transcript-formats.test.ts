@@ -64,6 +64,20 @@ test('a long segment becomes several readable cues that cover its time and keep 
   });
 });
 
+test('a title or an initial ends no sentence', () => {
+  const cues = layOutCues([
+    segment(
+      0,
+      8,
+      'And Mr. J. Dashwood had then leisure to consider. How much might there prudently be?',
+    ),
+  ]);
+  expect(cues.map(({ lines }) => lines.join(' '))).toEqual([
+    'And Mr. J. Dashwood had then leisure to consider.',
+    'How much might there prudently be?',
+  ]);
+});
+
 test('cues end at sentences where they can', () => {
   const cues = layOutCues([segment(0, 9, LONG)]);
   const ends = cues.map((cue) => cue.lines.at(-1) ?? '');

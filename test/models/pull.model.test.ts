@@ -142,7 +142,9 @@ test('Silero VAD has the bits of the official 16 kHz release', async (context) =
   expect(gguf.tensors.get('conv1.weight')?.dimensions).toEqual([3, 129, 128]);
 });
 
-test('Whisper has its dimensions, tokens and filters, and its quantized form the size of the published one', async (context) => {
+test('Whisper has its dimensions, tokens and filters, and its quantized form the size of the published one', {
+  timeout: PULL_TIMEOUT_MS,
+}, async (context) => {
   const whisper = models.get('whisper-tiny.en');
   if (whisper === undefined) return context.skip(unreachable ?? 'not pulled');
   await using file = await FileBytes.open(whisper.path);
