@@ -14,7 +14,7 @@ import {
 } from 'node:fs';
 import path from 'node:path';
 
-const RATE = 16_000;
+export const RATE = 16_000;
 const SHORTEST_SECONDS = 3;
 const LONGEST_SECONDS = 12;
 
@@ -30,7 +30,7 @@ export function seeded(seed) {
   };
 }
 
-function decodeReading(file) {
+export function decodeReading(file) {
   const arguments_ = [
     '-v',
     'error',

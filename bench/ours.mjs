@@ -7,6 +7,19 @@ import { NativeEngine } from '../dist/src/engine/native-engine.js';
 
 const CLI = new URL('../dist/src/cli/main.js', import.meta.url).pathname;
 
+/** Installs a model of the catalogue unless it is there; returns the path of its weights. */
+export function pullModel(id) {
+  const models = (...args) => {
+    const { status, stdout, stderr } = spawnSync(process.execPath, [CLI, 'models', ...args], {
+      encoding: 'utf8',
+    });
+    if (status !== 0) throw new Error(`wavepool models ${args.join(' ')}: ${stderr}`);
+    return stdout;
+  };
+  models('pull', id, '--quiet');
+  return JSON.parse(models('list', '--json')).models.find((model) => model.id === id).path;
+}
+
 /** One engine with one pool, fed with whole clips. */
 export class OurEngine {
   #engine = new NativeEngine();
