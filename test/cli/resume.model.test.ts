@@ -106,7 +106,10 @@ test('an output directory that another run uses is refused', async () => {
   await using place = await Workplace.create();
   const first = start(place);
   await first.before(place.outputCount(1));
+  // However fast it is, it is still there when the other one comes.
+  process.kill(first.pid, 'SIGSTOP');
   const second = await start(place).ended;
+  process.kill(first.pid, 'SIGCONT');
   expect(second.code).toBe(3);
   expect(second.stderr).toContain('[OUTPUT_BUSY]');
   const { code, stderr } = await first.ended;
