@@ -62,15 +62,15 @@ std::size_t Session::bytes(const Parameters& sizes, const SessionOptions& option
     checked(options);
     const auto width = static_cast<std::size_t>(sizes.state);
     const auto layers = static_cast<std::size_t>(sizes.text_layers);
-    const auto bins = static_cast<std::size_t>(sizes.mel_bins);
     constexpr std::size_t kFrames = kAudioContext;
     constexpr std::size_t kPaddedFrames = 1536;
     constexpr std::size_t kPaddedTokens = 512;
     constexpr std::size_t kKeyAndValue = 2 * sizeof(ggml_fp16_t);
     const std::size_t caches =
         kKeyAndValue * width * (kPaddedTokens * layers + kPaddedFrames * layers + kPaddedFrames);
-    // Of the graphs: outputs of the encoder's width, their hidden layer four times as wide, the
-    // spectrogram of the first convolution, and the likelihood of each token of a short prompt.
+    // Of the graphs: outputs of the encoder's width (the first convolution's, the encoder's with a
+    // hidden layer four times as wide, the cross attention's) and the likelihoods of a short
+    // prompt.
     const std::size_t row = kFrames * width * sizeof(float);
     constexpr std::size_t kPromptTokens = 5;
     const auto vocabulary = static_cast<std::size_t>(sizes.vocabulary);
@@ -79,7 +79,6 @@ std::size_t Session::bytes(const Parameters& sizes, const SessionOptions& option
     const std::size_t descriptions =
         kGraphs * (4096 * ggml_tensor_overhead() + ggml_graph_overhead());
     const std::size_t likelihoods = 3 * vocabulary * sizeof(float);
-    static_cast<void>(bins);
     return caches + graphs + descriptions + likelihoods +
            static_cast<std::size_t>(longest_samples(options)) * sizeof(float);
 }
