@@ -1,11 +1,11 @@
 #include "framework/ggml_bin_header.h"
 
 #include <algorithm>
-#include <cstring>
 #include <optional>
 #include <utility>
 
 #include "framework/error.h"
+#include "framework/header_reader.h"
 
 namespace wavepool {
 namespace {
@@ -17,26 +17,11 @@ constexpr std::int32_t kMaxNameBytes = 127;
     throw Error(ErrorCode::kModelFileInvalid, what);
 }
 
-/// Reads forward through bytes that nobody has vouched for.
-class Reader {
+class Reader : public HeaderReader {
   public:
-    explicit Reader(std::span<const std::byte> bytes) : rest_(bytes), size_(bytes.size()) {}
+    using HeaderReader::HeaderReader;
 
-    std::span<const std::byte> take(std::uint64_t count) {
-        if (count > rest_.size()) {
-            invalid("the file ends at byte " + std::to_string(size_) + " inside a field of " +
-                    std::to_string(count) + " bytes");
-        }
-        const auto taken = rest_.first(static_cast<std::size_t>(count));
-        rest_ = rest_.subspan(taken.size());
-        return taken;
-    }
-
-    std::int32_t integer() {
-        std::int32_t value = 0;
-        std::memcpy(&value, take(sizeof(value)).data(), sizeof(value));
-        return value;
-    }
+    std::int32_t integer() { return number<std::int32_t>(); }
 
     /// A count or length. The format writes them as signed numbers.
     std::size_t size(const char* what) {
@@ -52,13 +37,6 @@ class Reader {
         const auto bytes = take(length);
         return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
     }
-
-    [[nodiscard]] std::size_t position() const { return size_ - rest_.size(); }
-    [[nodiscard]] std::size_t left() const { return rest_.size(); }
-
-  private:
-    std::span<const std::byte> rest_;
-    std::size_t size_;
 };
 
 /// `shape` is innermost first, as the file has it. Skips the numbers.

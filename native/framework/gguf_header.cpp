@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "framework/error.h"
+#include "framework/header_reader.h"
 
 namespace wavepool {
 namespace {
@@ -26,44 +26,20 @@ constexpr std::size_t kMinTensorBytes = 8 + 1 + 4 + 4 + 8;
     throw Error(ErrorCode::kModelFileInvalid, what);
 }
 
-/// Reads forward through bytes that nobody has vouched for.
-class Reader {
+class Reader : public HeaderReader {
   public:
-    explicit Reader(std::span<const std::byte> bytes) : rest_(bytes), size_(bytes.size()) {}
-
-    std::span<const std::byte> take(std::uint64_t count) {
-        if (count > rest_.size()) {
-            invalid("the file ends at byte " + std::to_string(size_) + " inside a field of " +
-                    std::to_string(count) + " bytes");
-        }
-        const auto taken = rest_.first(static_cast<std::size_t>(count));
-        rest_ = rest_.subspan(taken.size());
-        return taken;
-    }
-
-    template <typename T>
-    T number() {
-        T value;
-        std::memcpy(&value, take(sizeof(T)).data(), sizeof(T));
-        return value;
-    }
+    using HeaderReader::HeaderReader;
 
     std::span<const std::byte> string() { return take(number<std::uint64_t>()); }
 
     /// A count of entries of at least `entry_bytes` each.
     std::uint64_t count(std::size_t entry_bytes, const char* what) {
         const auto value = number<std::uint64_t>();
-        if (value > rest_.size() / entry_bytes) {
+        if (value > left() / entry_bytes) {
             invalid(std::string("the file is too short for ") + std::to_string(value) + " " + what);
         }
         return value;
     }
-
-    [[nodiscard]] std::size_t position() const { return size_ - rest_.size(); }
-
-  private:
-    std::span<const std::byte> rest_;
-    std::size_t size_;
 };
 
 std::string text(std::span<const std::byte> bytes) {
