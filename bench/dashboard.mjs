@@ -18,7 +18,7 @@ import { startServer } from '../dist/src/http/server.js';
 import { DEFAULT_SETTINGS } from '../dist/src/http/settings.js';
 import { openConnection } from '../dist/src/queue/connection.js';
 import { EmbeddedRedis } from '../dist/src/queue/embedded-redis.js';
-import { QUEUE_PREFIX, queueNameOf } from '../dist/src/queue/queue-names.js';
+import { queueNameOf, queuePrefix } from '../dist/src/queue/queue-names.js';
 
 const MODEL = 'moonshine-tiny';
 const { values } = parseArgs({
@@ -61,7 +61,7 @@ async function finishJobs(address, queue) {
   });
   const worker = new Worker(queueNameOf(MODEL), async () => OUTCOME, {
     connection,
-    prefix: QUEUE_PREFIX,
+    prefix: queuePrefix(connection),
     concurrency: 200,
   });
   const named = (at) => ({ input: { kind: 'path', path: `/srv/audio/calls/call-${at}.wav` } });

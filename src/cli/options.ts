@@ -4,8 +4,8 @@ import path from 'node:path';
 import type { Command } from 'commander';
 import { InvalidArgumentError, Option } from 'commander';
 import type { Config } from '../core/config.ts';
-import { WavepoolError } from '../core/errors.ts';
 import { parseRawAudioFormat, RAW_CODECS, type RawAudioFormat } from '../core/job.ts';
+import { parseRedisUrl } from '../queue/redis-url.ts';
 import { type CliContext, printLine } from './context.ts';
 
 export const DEFAULT_MODEL = 'moonshine-tiny';
@@ -298,7 +298,6 @@ export function capacityOf(options: CapacityOptions, machine = thisMachine()): C
 }
 
 function redisUrl(text: string): string {
-  const protocol = URL.canParse(text) ? new URL(text).protocol : '';
-  if (['redis:', 'rediss:', 'unix:'].includes(protocol)) return text;
-  throw new WavepoolError('INVALID_REQUEST', '--redis takes a redis://, rediss:// or unix:// URL');
+  parseRedisUrl(text);
+  return text;
 }

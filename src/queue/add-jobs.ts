@@ -30,7 +30,7 @@ async function missingOf(
   chunk: readonly PreparedJob[],
 ): Promise<PreparedJob[]> {
   const present = await Promise.all(
-    chunk.map(({ opts }) => connection.exists(bullKey(name, opts.jobId))),
+    chunk.map(({ opts }) => connection.exists(bullKey(connection, name, opts.jobId))),
   );
   return chunk.filter((_, index) => present[index] === 0);
 }

@@ -5,7 +5,7 @@ import { ApiKeyRecord, type ApiKeyScope } from '../core/api-key.ts';
 import { WavepoolError } from '../core/errors.ts';
 import { toRedisError } from './connection.ts';
 import { parseJson } from './job-ends.ts';
-import { API_KEYS_KEY } from './queue-names.ts';
+import { apiKeysKey } from './queue-names.ts';
 
 export interface CreatedApiKey {
   readonly record: ApiKeyRecord;
@@ -54,7 +54,7 @@ export class ApiKeys {
 
   /** Oldest first. */
   async list(): Promise<ApiKeyRecord[]> {
-    const stored = await this.#guard(() => this.#connection.hvals(API_KEYS_KEY));
+    const stored = await this.#guard(() => this.#connection.hvals(apiKeysKey(this.#connection)));
     return stored
       .flatMap((text) => ApiKeyRecord.safeParse(parseJson(text)).data ?? [])
       .toSorted((a, b) => a.createdAt - b.createdAt || a.id.localeCompare(b.id));
@@ -62,16 +62,16 @@ export class ApiKeys {
 
   /** Whether there was one. It and its sessions are worth nothing from now on. */
   async revoke(id: string): Promise<boolean> {
-    return (await this.#guard(() => this.#connection.hdel(API_KEYS_KEY, id))) === 1;
+    return (await this.#guard(() => this.#connection.hdel(apiKeysKey(this.#connection), id))) === 1;
   }
 
   /** Whether there is any key: without one, nobody is asked for it. */
   async exist(): Promise<boolean> {
-    return (await this.#guard(() => this.#connection.hlen(API_KEYS_KEY))) > 0;
+    return (await this.#guard(() => this.#connection.hlen(apiKeysKey(this.#connection)))) > 0;
   }
 
   async find(id: string): Promise<ApiKeyRecord | undefined> {
-    const stored = await this.#guard(() => this.#connection.hget(API_KEYS_KEY, id));
+    const stored = await this.#guard(() => this.#connection.hget(apiKeysKey(this.#connection), id));
     return ApiKeyRecord.safeParse(parseJson(stored)).data;
   }
 
@@ -96,7 +96,9 @@ export class ApiKeys {
       sha256: hashOf(secret).toString('hex'),
       createdAt: this.#now(),
     });
-    await this.#guard(() => this.#connection.hset(API_KEYS_KEY, id, JSON.stringify(record)));
+    await this.#guard(() =>
+      this.#connection.hset(apiKeysKey(this.#connection), id, JSON.stringify(record)),
+    );
     return record;
   }
 

@@ -30,7 +30,7 @@ import { type JobListOptions, listJobs } from './job-list.ts';
 import { type JobView, viewOf } from './job-view.ts';
 import { rememberModel } from './known-models.ts';
 import { type JobParent, type PreparedJob, prepareJob } from './prepared-job.ts';
-import { QUEUE_PREFIX, queueNameOf } from './queue-names.ts';
+import { queueNameOf, queuePrefix } from './queue-names.ts';
 
 const CHUNK = 500;
 
@@ -79,7 +79,7 @@ export class AudioQueue {
     this.name = queueNameOf(options.model);
     this.#connection = connection;
     this.#events = events;
-    this.#queue = new Queue(this.name, { connection, prefix: QUEUE_PREFIX });
+    this.#queue = new Queue(this.name, { connection, prefix: queuePrefix(connection) });
     // Commands report their own errors.
     this.#queue.on('error', () => undefined);
   }
@@ -339,7 +339,8 @@ export class AudioQueue {
 
   #prepare(job: NewJob, parent?: JobParent): PreparedJob {
     const submittedAt = (this.#options.now ?? Date.now)();
-    return prepareJob(job, { model: this.model, submittedAt, parent });
+    const prefix = queuePrefix(this.#connection);
+    return prepareJob(job, { model: this.model, submittedAt, parent, prefix });
   }
 
   async #find(id: JobId) {

@@ -15,7 +15,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { FlowProducer, JobsOptions, Queue } from 'bullmq';
 import type { BatchId, BatchRecord } from '../core/batch.ts';
-import { BATCH_QUEUE, batchGateId, QUEUE_PREFIX } from './queue-names.ts';
+import { BATCH_QUEUE, batchGateId } from './queue-names.ts';
 
 /** Names of the jobs of the batches' queue. */
 export const PARENT_JOB = 'batch';
@@ -62,7 +62,7 @@ export async function addParent(
 
 /** Keeps the batch from finishing until `removeGate`, or until the gate's time has come. */
 export async function addGate(queue: Queue, gate: GateData): Promise<void> {
-  const parent = { id: gate.batchId, queue: `${QUEUE_PREFIX}:${BATCH_QUEUE}` };
+  const parent = { id: gate.batchId, queue: queue.qualifiedName };
   await queue.add(GATE_JOB, gate, { ...gateOptions(gate), parent });
 }
 

@@ -106,7 +106,7 @@ export async function* readEndedItems(source: ItemSource): AsyncGenerator<BatchI
 async function readPlaces({ connection, id }: ItemSource, start: number): Promise<Place[]> {
   try {
     const keys = await connection.zrange(
-      batchItemsKey(id),
+      batchItemsKey(connection, id),
       String(start),
       String(start + CHUNK - 1),
     );

@@ -3,7 +3,7 @@ import type { Redis } from 'ioredis';
 import type { BatchState, BatchView } from '../core/batch.ts';
 import type { BatchRecords } from './batch-records.ts';
 import { toRedisError } from './connection.ts';
-import { BATCHES_KEY } from './queue-names.ts';
+import { batchesKey } from './queue-names.ts';
 
 /** The last batch that was looked at. */
 export interface BatchCursor {
@@ -60,9 +60,11 @@ async function readAfter(
   try {
     // Batches of one millisecond are ordered by their ids: those up to the last one are read again and left out.
     const again =
-      last === undefined ? 0 : await connection.zcount(BATCHES_KEY, last.createdAt, last.createdAt);
+      last === undefined
+        ? 0
+        : await connection.zcount(batchesKey(connection), last.createdAt, last.createdAt);
     const pairs = await connection.zrevrangebyscore(
-      BATCHES_KEY,
+      batchesKey(connection),
       last?.createdAt ?? '+inf',
       '-inf',
       'WITHSCORES',

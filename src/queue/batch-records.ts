@@ -17,11 +17,11 @@ import { toRedisError } from './connection.ts';
 import { parseJson } from './job-ends.ts';
 import {
   BATCH_QUEUE,
-  BATCHES_KEY,
+  batchesKey,
   batchItemsKey,
   batchTimesKey,
   bullKey,
-  QUEUE_PREFIX,
+  queuePrefix,
 } from './queue-names.ts';
 import { publishEvent } from './service-events.ts';
 
@@ -41,7 +41,7 @@ export class BatchRecords {
   constructor(connection: Redis, now: () => number) {
     this.#connection = connection;
     this.#now = now;
-    const options = { connection, prefix: QUEUE_PREFIX };
+    const options = { connection, prefix: queuePrefix(connection) };
     this.#queue = new Queue(BATCH_QUEUE, options);
     this.#flows = new FlowProducer(options);
     // Commands report their own errors.
@@ -50,7 +50,9 @@ export class BatchRecords {
   }
 
   async record(id: BatchId): Promise<BatchRecord | undefined> {
-    const data = await this.#guard(() => this.#connection.hget(bullKey(BATCH_QUEUE, id), 'data'));
+    const data = await this.#guard(() =>
+      this.#connection.hget(bullKey(this.#connection, BATCH_QUEUE, id), 'data'),
+    );
     return data === null ? undefined : parseBatchRecord(parseJson(data));
   }
 
@@ -69,11 +71,11 @@ export class BatchRecords {
       const known = await this.record(id);
       if (known === undefined) {
         await addParent(this.#flows, record, { batchId: id, idleMs });
-        await this.#connection.zadd(BATCHES_KEY, 'NX', record.createdAt, id);
+        await this.#connection.zadd(batchesKey(this.#connection), 'NX', record.createdAt, id);
         await this.tell(id, 'batch.opened');
         return 'added';
       }
-      await this.#connection.zadd(BATCHES_KEY, 'NX', known.createdAt, id);
+      await this.#connection.zadd(batchesKey(this.#connection), 'NX', known.createdAt, id);
       return (await this.keepOpen(id, idleMs)) ? 'found' : 'closed';
     });
   }
@@ -84,7 +86,7 @@ export class BatchRecords {
    */
   async keepOpen(id: BatchId, idleMs: number): Promise<boolean> {
     return this.#guard(async () => {
-      const key = batchTimesKey(id);
+      const key = batchTimesKey(this.#connection, id);
       const [closedAt, interruptedAt] = await this.#connection.hmget(
         key,
         'closedAt',
@@ -103,7 +105,7 @@ export class BatchRecords {
   /** No more items come; the batch finishes when those that it has have ended. Idempotent. */
   async close(id: BatchId): Promise<void> {
     await this.#guard(async () => {
-      await this.#connection.hsetnx(batchTimesKey(id), 'closedAt', this.#now());
+      await this.#connection.hsetnx(batchTimesKey(this.#connection, id), 'closedAt', this.#now());
       await this.#release(id);
       await this.tell(id, 'batch.closed');
     });
@@ -113,8 +115,8 @@ export class BatchRecords {
   async cancel(id: BatchId): Promise<void> {
     await this.#guard(async () => {
       const now = this.#now();
-      await this.#connection.hsetnx(batchTimesKey(id), 'cancelledAt', now);
-      await this.#connection.hsetnx(batchTimesKey(id), 'closedAt', now);
+      await this.#connection.hsetnx(batchTimesKey(this.#connection, id), 'cancelledAt', now);
+      await this.#connection.hsetnx(batchTimesKey(this.#connection, id), 'closedAt', now);
       await this.#release(id);
     });
   }
@@ -127,7 +129,7 @@ export class BatchRecords {
   async resume(id: BatchId, idleMs: number): Promise<void> {
     await this.#guard(async () => {
       await addGate(this.#queue, { batchId: id, idleMs });
-      await this.#connection.hdel(batchTimesKey(id), 'cancelledAt', 'finishedAt');
+      await this.#connection.hdel(batchTimesKey(this.#connection, id), 'cancelledAt', 'finishedAt');
       await wakeParent(this.#queue, id);
     });
   }
@@ -145,7 +147,7 @@ export class BatchRecords {
    */
   async patience(id: BatchId, idleMs: number): Promise<number> {
     return this.#guard(async () => {
-      const key = batchTimesKey(id);
+      const key = batchTimesKey(this.#connection, id);
       const [closedAt, fedAt] = await this.#connection.hmget(key, 'closedAt', 'fedAt');
       if (closedAt != null) return 0;
       const record = await this.record(id);
@@ -159,7 +161,7 @@ export class BatchRecords {
   /** All items have ended. May be said again: the first time counts until a retry. */
   async finish(id: BatchId): Promise<BatchCounts | undefined> {
     return this.#guard(async () => {
-      const key = batchTimesKey(id);
+      const key = batchTimesKey(this.#connection, id);
       await this.#connection.hsetnx(key, 'finishedAt', this.#now());
       return (await this.tell(id, 'batch.finished'))?.counts;
     });
@@ -182,15 +184,18 @@ export class BatchRecords {
     return this.#guard(async () => {
       const record = await this.record(id);
       if (record === undefined) {
-        await this.#connection.zrem(BATCHES_KEY, id);
+        await this.#connection.zrem(batchesKey(this.#connection), id);
         return false;
       }
       const { gated, counts } = await this.#snapshot(id, record);
       if (gated || counts.waiting + counts.running > 0) return false;
       // Its children are not its to remove.
       if ((await this.#queue.remove(id, { removeChildren: false })) !== 1) return false;
-      await this.#connection.del(batchTimesKey(id), batchItemsKey(id));
-      await this.#connection.zrem(BATCHES_KEY, id);
+      await this.#connection.del(
+        batchTimesKey(this.#connection, id),
+        batchItemsKey(this.#connection, id),
+      );
+      await this.#connection.zrem(batchesKey(this.#connection), id);
       return true;
     });
   }
@@ -199,14 +204,25 @@ export class BatchRecords {
   async removeFinishedBefore(time: number): Promise<void> {
     await this.#guard(async () => {
       for (let start = 0; ; ) {
-        const range = [BATCHES_KEY, '-inf', time, 'LIMIT', start, SWEEP_PAGE] as const;
+        const range = [
+          batchesKey(this.#connection),
+          '-inf',
+          time,
+          'LIMIT',
+          start,
+          SWEEP_PAGE,
+        ] as const;
         const ids = await this.#connection.zrangebyscore(...range);
         for (const id of ids) {
-          const finishedAt = await this.#connection.hget(batchTimesKey(id), 'finishedAt');
+          const finishedAt = await this.#connection.hget(
+            batchTimesKey(this.#connection, id),
+            'finishedAt',
+          );
           const isOld = finishedAt !== null && Number(finishedAt) < time;
           const isGone = (await this.record(id)) === undefined;
           if (isGone || isOld) await this.remove(id);
-          if ((await this.#connection.zscore(BATCHES_KEY, id)) !== null) start += 1;
+          if ((await this.#connection.zscore(batchesKey(this.#connection), id)) !== null)
+            start += 1;
         }
         if (ids.length < SWEEP_PAGE) return;
       }

@@ -7,14 +7,14 @@ import { completedEnd, type JobEnd } from './job-view.ts';
 import { BATCH_QUEUE, batchGateId, batchTimesKey, bullKey, queueNameOf } from './queue-names.ts';
 
 /** Keys of BullMQ's at the parent: children that have not ended, return values, and reasons of those that failed. */
-export function setKeys(id: BatchId) {
-  const of = (set: string): string => bullKey(BATCH_QUEUE, `${id}:${set}`);
+export function setKeys(redis: Redis, id: BatchId) {
+  const of = (set: string): string => bullKey(redis, BATCH_QUEUE, `${id}:${set}`);
   return { pending: of('dependencies'), completed: of('processed'), failed: of('failed') };
 }
 
 /** The key of an item's job, by which the sets know it. */
-export function itemJobKey(record: BatchRecord, key: string): string {
-  return bullKey(queueNameOf(record.model), itemJobId(record, key));
+export function itemJobKey(redis: Redis, record: BatchRecord, key: string): string {
+  return bullKey(redis, queueNameOf(record.model), itemJobId(record, key));
 }
 
 export function itemJobId({ jobPrefix }: BatchRecord, key: string): string {
@@ -72,16 +72,26 @@ export async function readSnapshot(
   id: BatchId,
   record: BatchRecord,
 ): Promise<BatchSnapshot> {
-  const { pending: pendingKey, completed: completedKey, failed: failedKey } = setKeys(id);
+  const {
+    pending: pendingKey,
+    completed: completedKey,
+    failed: failedKey,
+  } = setKeys(connection, id);
   const queue = queueNameOf(record.model);
-  const keys = [pendingKey, completedKey, failedKey, batchTimesKey(id), bullKey(queue, 'active')];
-  const gate = bullKey(BATCH_QUEUE, batchGateId(id));
+  const keys = [
+    pendingKey,
+    completedKey,
+    failedKey,
+    batchTimesKey(connection, id),
+    bullKey(connection, queue, 'active'),
+  ];
+  const gate = bullKey(connection, BATCH_QUEUE, batchGateId(id));
   const reply = await connection.eval(
     SNAPSHOT,
     keys.length,
     ...keys,
     gate,
-    bullKey(queue, ''),
+    bullKey(connection, queue, ''),
     CANCELLED_PREFIX,
   );
   const values = Array.isArray(reply) ? reply : [];
@@ -131,8 +141,8 @@ export async function readFacts(
   itemKeys: readonly string[],
 ): Promise<(ItemFact | undefined)[]> {
   if (itemKeys.length === 0) return [];
-  const { pending, completed, failed } = setKeys(id);
-  const jobKeys = itemKeys.map((key) => itemJobKey(record, key));
+  const { pending, completed, failed } = setKeys(connection, id);
+  const jobKeys = itemKeys.map((key) => itemJobKey(connection, record, key));
   const reply = await connection.eval(FACTS, 3, pending, completed, failed, ...jobKeys);
   return (Array.isArray(reply) ? reply : []).map(factOf);
 }

@@ -243,7 +243,9 @@ export class BatchStore {
   ): Promise<boolean> {
     const entries = items.flatMap(({ key }, at) => [position + at, key]);
     const { connection } = this.#queues;
-    const added = await guarded(() => connection.zadd(batchItemsKey(id), 'NX', ...entries));
+    const added = await guarded(() =>
+      connection.zadd(batchItemsKey(connection, id), 'NX', ...entries),
+    );
     return Number(added) === items.length;
   }
 
@@ -260,14 +262,13 @@ export class BatchStore {
 
   async #cancelItems(id: BatchId, record: BatchRecord): Promise<void> {
     const queue = await this.#queues.queueOf(record.model);
-    const gate = bullKey(BATCH_QUEUE, batchGateId(id));
-    const start = bullKey(queueNameOf(record.model), '');
-    const { pending } = setKeys(id);
+    const { connection } = this.#queues;
+    const gate = bullKey(connection, BATCH_QUEUE, batchGateId(id));
+    const start = bullKey(connection, queueNameOf(record.model), '');
+    const { pending } = setKeys(connection, id);
     let cursor = '0';
     do {
-      const [next, jobKeys] = await guarded(() =>
-        this.#queues.connection.sscan(pending, cursor, 'COUNT', SCAN),
-      );
+      const [next, jobKeys] = await guarded(() => connection.sscan(pending, cursor, 'COUNT', SCAN));
       cursor = next;
       const ids = jobKeys.filter((key) => key !== gate).map((key) => key.slice(start.length));
       await concurrently(ids, async (jobId) => {
@@ -281,19 +282,18 @@ export class BatchStore {
     record: BatchRecord,
     cancelled: boolean,
   ): AsyncGenerator<JobId[]> {
-    const start = bullKey(queueNameOf(record.model), '');
-    const { failed } = setKeys(id);
+    const { connection } = this.#queues;
+    const start = bullKey(connection, queueNameOf(record.model), '');
+    const { failed } = setKeys(connection, id);
     let cursor = '0';
     do {
-      const [next, pairs] = await guarded(() =>
-        this.#queues.connection.hscan(failed, cursor, 'COUNT', SCAN),
-      );
+      const [next, pairs] = await guarded(() => connection.hscan(failed, cursor, 'COUNT', SCAN));
       cursor = next;
       const ids: JobId[] = [];
       for (let at = 0; at < pairs.length; at += 2) {
         const jobKey = String(pairs[at]);
         const isCancelled = String(pairs[at + 1]).startsWith(CANCELLED_PREFIX);
-        const isItem = jobKey.startsWith(itemJobKey(record, ''));
+        const isItem = jobKey.startsWith(itemJobKey(connection, record, ''));
         if (isItem && (cancelled || !isCancelled)) ids.push(jobKey.slice(start.length));
       }
       if (ids.length > 0) yield ids;

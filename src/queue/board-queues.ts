@@ -2,7 +2,7 @@
 import { Queue } from 'bullmq';
 import type { Redis } from 'ioredis';
 import type { ModelId } from '../core/job.ts';
-import { QUEUE_PREFIX, queueNameOf } from './queue-names.ts';
+import { queueNameOf, queuePrefix } from './queue-names.ts';
 
 export class BoardQueues {
   readonly #connection: Redis;
@@ -18,7 +18,7 @@ export class BoardQueues {
     if (known !== undefined) return known;
     const queue = new Queue(queueNameOf(model), {
       connection: this.#connection,
-      prefix: QUEUE_PREFIX,
+      prefix: queuePrefix(this.#connection),
       skipMetasUpdate: true,
     });
     // Commands report their own errors.

@@ -17,15 +17,20 @@ export async function markCancelled(
   id: string,
   submittedAt: number,
 ): Promise<void> {
-  await connection.set(cancelMarkKey(queue, id), String(submittedAt), 'EX', MARK_SECONDS);
+  await connection.set(
+    cancelMarkKey(connection, queue, id),
+    String(submittedAt),
+    'EX',
+    MARK_SECONDS,
+  );
 }
 
 export async function clearCancelMark(connection: Redis, queue: string, id: string): Promise<void> {
-  await connection.del(cancelMarkKey(queue, id));
+  await connection.del(cancelMarkKey(connection, queue, id));
 }
 
 export async function announceCancel(connection: Redis, queue: string, id: string): Promise<void> {
-  await connection.publish(cancelChannel(queue), id);
+  await connection.publish(cancelChannel(connection, queue), id);
 }
 
 export interface WatchedJob {
@@ -78,7 +83,7 @@ export class CancellationListener {
     const reader = openConnection(address, { role: 'patient', name: 'cancel-marks' });
     try {
       await Promise.all([connect(subscriber, address), connect(reader, address)]);
-      await subscriber.subscribe(cancelChannel(queueNameOf(model)));
+      await subscriber.subscribe(cancelChannel(subscriber, queueNameOf(model)));
     } catch (error) {
       closeConnection(subscriber);
       closeConnection(reader);
@@ -120,7 +125,9 @@ export class CancellationListener {
 
   async #abortMarked(ids: readonly string[]): Promise<void> {
     if (ids.length === 0) return;
-    const marks = await this.#reader.mget(ids.map((id) => cancelMarkKey(this.#queue, id)));
+    const marks = await this.#reader.mget(
+      ids.map((id) => cancelMarkKey(this.#reader, this.#queue, id)),
+    );
     for (const [index, id] of ids.entries()) {
       const entry = this.#watched.get(id);
       if (entry === undefined || marks[index] !== String(entry.submittedAt)) continue;

@@ -1,9 +1,11 @@
 /** Connections to Redis: how they are named, how they fail, and whether the server is fit to hold a queue. */
 import { Redis, type RedisOptions } from 'ioredis';
 import { WavepoolError } from '../core/errors.ts';
-import { READINESS_KEY } from './queue-names.ts';
+import { connectorTo, isOnCluster } from './cluster-connector.ts';
+import { readinessKey } from './queue-names.ts';
+import { describeRedisUrl, parseRedisUrl, type RedisTarget } from './redis-url.ts';
 
-/** Where Redis is. Sentinel and Cluster join this union; only `openConnection` and `describeAddress` look inside. */
+/** Where Redis is; a URL may be that of Sentinels or a Cluster: see `parseRedisUrl`. */
 export type RedisAddress =
   | { readonly kind: 'url'; readonly url: string }
   | { readonly kind: 'socket'; readonly path: string };
@@ -20,6 +22,11 @@ export const CLIENT_NAME_PREFIX = 'wavepool:';
 const MAX_RECONNECT_DELAY_MS = 1_000;
 /** A caller who waits for an answer waits no longer for a server that is there but says nothing. */
 const FAIL_FAST_SILENCE_MS = 5_000;
+/** Where another server takes over, nobody waits for one whose machine is gone; longer than any call blocks. */
+const FAILOVER_SILENCE_MS = 30_000;
+/** An idle connection, such as a subscriber's, finds out by itself that the other machine is gone. */
+const KEEP_ALIVE_MS = 10_000;
+const HIGH_AVAILABILITY_TIMEOUT_MS = 3_000;
 const OLDEST_VERSION = [6, 2] as const;
 
 export interface ConnectionOptions {
@@ -28,48 +35,114 @@ export interface ConnectionOptions {
   readonly name: string;
   /**
    * Take the connection for dead, and reconnect, when the server owes an answer for so long.
-   * @defaultValue 5 000 where commands fail fast, else unbounded
+   * @defaultValue 5 000 where commands fail fast, else 30 000 with Sentinels or a Cluster, else unbounded
    */
   readonly silenceMs?: number;
 }
 
 /** For messages: no password. */
 export function describeAddress(address: RedisAddress): string {
-  if (address.kind === 'socket') return address.path;
-  try {
-    const url = new URL(address.url);
-    return `${url.protocol}//${url.host}${url.pathname}`;
-  } catch {
-    return 'an address that is no URL';
-  }
+  return address.kind === 'socket' ? address.path : describeRedisUrl(address.url);
 }
 
-function optionsOf({ role, name, silenceMs }: ConnectionOptions) {
+/**
+ * Said by a server that does not take the command now, before anything was done: it has become a replica, is not the
+ * one that has the key, loads its data, or knows too few replicas. The command is sent again when the connection has been
+ * opened anew, for that is when the right server is looked for.
+ */
+const ASK_AGAIN =
+  /^(READONLY|UNBLOCKED|LOADING|MASTERDOWN|NOREPLICAS|MOVED|ASK|TRYAGAIN|CLUSTERDOWN)\b/;
+
+/** Grows while connections are refused or answer that they are the wrong one. */
+function backoff() {
+  let refusals = 0;
+  return {
+    retryStrategy: (times: number) =>
+      Math.min(20 * 2 ** Math.min(times + refusals, 10), MAX_RECONNECT_DELAY_MS),
+    reconnectOnError: (error: Error): false | 2 => {
+      if (!ASK_AGAIN.test(error.message)) {
+        refusals = 0;
+        return false;
+      }
+      refusals += 1;
+      return 2;
+    },
+  };
+}
+
+function optionsOf({ role, name, silenceMs }: ConnectionOptions, target: RedisTarget['kind']) {
   const patient = role === 'patient';
-  const longestSilenceMs = silenceMs ?? (patient ? undefined : FAIL_FAST_SILENCE_MS);
+  const patientSilenceMs = target === 'server' ? undefined : FAILOVER_SILENCE_MS;
+  const longestSilenceMs = silenceMs ?? (patient ? patientSilenceMs : FAIL_FAST_SILENCE_MS);
   return {
     connectionName: `${CLIENT_NAME_PREFIX}${name}:${process.pid}`,
     lazyConnect: true,
-    retryStrategy: (times: number) =>
-      Math.min(20 * 2 ** Math.min(times, 10), MAX_RECONNECT_DELAY_MS),
+    ...backoff(),
+    keepAlive: KEEP_ALIVE_MS,
     // Each connection that breaks counts as a try: a command that fails fast is not sent twice.
     maxRetriesPerRequest: patient ? null : 0,
     enableOfflineQueue: patient,
     ...(longestSilenceMs === undefined ? {} : { socketTimeout: longestSilenceMs }),
+    ...(target === 'server' ? {} : { connectTimeout: HIGH_AVAILABILITY_TIMEOUT_MS }),
   } satisfies RedisOptions;
+}
+
+type Options = ReturnType<typeof optionsOf>;
+
+function openCluster(target: Extract<RedisTarget, { kind: 'cluster' }>, options: Options): Redis {
+  return new Redis({ ...options, ...accessOf(target), Connector: connectorTo(target.hosts) });
+}
+
+function openSentinel(target: Extract<RedisTarget, { kind: 'sentinel' }>, options: Options): Redis {
+  const { hosts, master, db, tls, sentinelUsername, sentinelPassword } = target;
+  return new Redis({
+    ...options,
+    ...accessOf(target),
+    db,
+    name: master,
+    sentinels: [...hosts],
+    sentinelRetryStrategy: options.retryStrategy,
+    sentinelCommandTimeout: HIGH_AVAILABILITY_TIMEOUT_MS,
+    ...(sentinelUsername === undefined ? {} : { sentinelUsername }),
+    ...(sentinelPassword === undefined ? {} : { sentinelPassword }),
+    ...(tls ? { sentinelTLS: {}, enableTLSForSentinelMode: true } : {}),
+  });
+}
+
+function accessOf({ tls, username, password }: Exclude<RedisTarget, { kind: 'server' }>) {
+  return {
+    ...(username === undefined ? {} : { username }),
+    ...(password === undefined ? {} : { password }),
+    ...(tls ? { tls: {} } : {}),
+  };
 }
 
 /**
  * A connection that connects on `connect()`, or by itself when BullMQ first needs it.
  * Connection errors are not thrown at nobody: they surface in the commands that they make fail.
+ * @throws {WavepoolError} INVALID_REQUEST
  */
 export function openConnection(address: RedisAddress, options: ConnectionOptions): Redis {
-  const connection =
-    address.kind === 'socket'
-      ? new Redis({ ...optionsOf(options), path: address.path })
-      : new Redis(address.url, optionsOf(options));
+  const connection = newConnection(address, options);
   connection.on('error', () => undefined);
   return connection;
+}
+
+function newConnection(address: RedisAddress, options: ConnectionOptions): Redis {
+  if (address.kind === 'socket')
+    return new Redis({ ...optionsOf(options, 'server'), path: address.path });
+  const target = parseRedisUrl(address.url);
+  const common = optionsOf(options, target.kind);
+  switch (target.kind) {
+    case 'server':
+      return new Redis(target.url, common);
+    case 'sentinel':
+      return openSentinel(target, common);
+    case 'cluster':
+      return openCluster(target, common);
+    default:
+      return target satisfies never;
+  }
 }
 
 /**
@@ -78,12 +151,17 @@ export function openConnection(address: RedisAddress, options: ConnectionOptions
  */
 export async function connect(connection: Redis, address: RedisAddress): Promise<void> {
   let cause: Error | undefined;
-  const remember = (error: Error): void => {
-    cause = error;
-  };
-  connection.on('error', remember);
+  let remember: ((error: Error) => void) | undefined;
+  // Where the right server is looked for, that goes on after the first failure.
+  const failure = new Promise<never>((_, reject) => {
+    remember = (error) => {
+      cause = error;
+      reject(error);
+    };
+    connection.on('error', remember);
+  });
   try {
-    await connection.connect();
+    await Promise.race([connection.connect(), failure]);
   } catch (error) {
     connection.disconnect();
     const why = cause ?? error;
@@ -92,7 +170,7 @@ export async function connect(connection: Redis, address: RedisAddress): Promise
       cause: why,
     });
   } finally {
-    connection.off('error', remember);
+    if (remember) connection.off('error', remember);
   }
 }
 
@@ -104,13 +182,14 @@ export function closeConnection(connection: Redis): void {
   // Disconnecting what has already ended would only start a timer that keeps the process alive.
   if (connection.status === 'end') return;
   connection.options.retryStrategy = () => null;
+  connection.options.sentinelRetryStrategy = () => null;
   if (connection.status === 'reconnecting')
     connection.once('connect', () => connection.disconnect());
   else connection.disconnect();
 }
 
 const UNAVAILABLE =
-  /^Connection is closed|^Stream isn't writeable|ECONNREFUSED|ECONNRESET|EPIPE|ETIMEDOUT|ENOTFOUND|connect ENOENT|^LOADING|^Command timed out|^Socket timeout/;
+  /^Connection is closed|^Stream isn't writeable|ECONNREFUSED|ECONNRESET|EPIPE|ETIMEDOUT|ENOTFOUND|connect ENOENT|^Command timed out|^Socket timeout|^Command aborted due to connection close|^EXECABORT|^All sentinels are unreachable|^no node of the Cluster/;
 
 /** Out of memory, or of disk for the append-only file; scripts wrap the words. */
 const TAKES_NO_WRITES = /\bOOM command not allowed|\bMISCONF\b/;
@@ -118,7 +197,11 @@ const TAKES_NO_WRITES = /\bOOM command not allowed|\bMISCONF\b/;
 /** A lost connection as REDIS_UNAVAILABLE, a server without room as REDIS_FULL; everything else as it is. */
 export function toRedisError(error: unknown): unknown {
   if (!(error instanceof Error) || error instanceof WavepoolError) return error;
-  if (error.name === 'MaxRetriesPerRequestError' || UNAVAILABLE.test(error.message)) {
+  if (
+    error.name === 'MaxRetriesPerRequestError' ||
+    UNAVAILABLE.test(error.message) ||
+    ASK_AGAIN.test(error.message)
+  ) {
     return new WavepoolError('REDIS_UNAVAILABLE', error.message, { cause: error });
   }
   if (TAKES_NO_WRITES.test(error.message)) {
@@ -148,6 +231,15 @@ export async function checkRedis(connection: Redis): Promise<RedisFacts> {
     throw toRedisError(error);
   }
   const version = infoField(info, 'redis_version') ?? '0';
+  if (infoField(info, 'role') === 'slave') {
+    const detail =
+      'it is a replica, which takes no writes; give the address of its primary, or of its Sentinels';
+    throw new WavepoolError('REDIS_UNSUITABLE', detail);
+  }
+  if (infoField(info, 'redis_mode') === 'cluster' && !isOnCluster(connection)) {
+    const detail = 'it is a node of a Cluster; give the address as redis+cluster://HOST:PORT';
+    throw new WavepoolError('REDIS_UNSUITABLE', detail);
+  }
   const maxmemoryPolicy = infoField(info, 'maxmemory_policy') ?? 'noeviction';
   const [major = 0, minor = 0] = version.split('.').map(Number);
   const [oldestMajor, oldestMinor] = OLDEST_VERSION;
@@ -174,7 +266,7 @@ export async function checkRedis(connection: Redis): Promise<RedisFacts> {
 export async function assertTakesJobs(connection: Redis): Promise<void> {
   await checkRedis(connection);
   try {
-    await connection.set(READINESS_KEY, '1', 'PX', 10_000);
+    await connection.set(readinessKey(connection), '1', 'PX', 10_000);
   } catch (error) {
     throw toRedisError(error);
   }

@@ -9,7 +9,7 @@ import type { StreamEvent } from './event-history.ts';
 import { EventStream } from './event-stream.ts';
 import { failureOf } from './failures.ts';
 import { type EndReader, parseJson, readJobEnds } from './job-ends.ts';
-import { CONTROL_QUEUES_KEY, controlQueueOf, QUEUE_PREFIX } from './queue-names.ts';
+import { controlQueueOf, controlQueuesKey, queuePrefix } from './queue-names.ts';
 
 /** How a command ended. */
 export type ControlEnd =
@@ -54,7 +54,7 @@ export class ControlLine implements AsyncDisposable {
     const name = controlQueueOf(worker);
     this.#worker = worker;
     this.#connection = connection;
-    this.#queue = new Queue(name, { connection, prefix: QUEUE_PREFIX });
+    this.#queue = new Queue(name, { connection, prefix: queuePrefix(connection) });
     // Commands report their own errors.
     this.#queue.on('error', () => undefined);
     this.#ends = new EndTracker({
@@ -82,7 +82,7 @@ export class ControlLine implements AsyncDisposable {
 
   /** Behind every earlier command to this worker. */
   async add(id: string, job: ControlJob): Promise<void> {
-    await this.#connection.zadd(CONTROL_QUEUES_KEY, Date.now(), this.#worker);
+    await this.#connection.zadd(controlQueuesKey(this.#connection), Date.now(), this.#worker);
     const kept = { removeOnComplete: KEPT, removeOnFail: KEPT, attempts: 1 };
     await this.#queue.add(job.kind, job, { jobId: id, ...kept });
   }
@@ -128,13 +128,13 @@ export class ControlLine implements AsyncDisposable {
 export async function removeControlQueue(connection: Redis, worker: string): Promise<void> {
   const queue = new Queue(controlQueueOf(worker), {
     connection,
-    prefix: QUEUE_PREFIX,
+    prefix: queuePrefix(connection),
     skipMetasUpdate: true,
   });
   queue.on('error', () => undefined);
   try {
     await queue.obliterate({ force: true });
-    await connection.zrem(CONTROL_QUEUES_KEY, worker);
+    await connection.zrem(controlQueuesKey(connection), worker);
   } finally {
     await queue.close();
   }

@@ -8,7 +8,7 @@ import type { WorkerPresence } from '../core/status.ts';
 import { type RedisAddress, toRedisError } from './connection.ts';
 import { type ControlEnd, ControlLine, removeControlQueue } from './control-line.ts';
 import { HEARTBEAT_MS, readPresence } from './presence.ts';
-import { CONTROL_QUEUES_KEY } from './queue-names.ts';
+import { controlQueuesKey } from './queue-names.ts';
 
 /** `concerned`: those that have the model registered, or all when a model is to be loaded that none has. */
 export type ControlTargets = 'concerned' | 'all' | readonly string[];
@@ -117,7 +117,7 @@ export class FleetControl {
  * @param sentBefore milliseconds since 1970; a worker that has just begun may not have told of itself yet
  */
 export async function sweepControlQueues(connection: Redis, sentBefore: number): Promise<void> {
-  const asked = await connection.zrangebyscore(CONTROL_QUEUES_KEY, '-inf', sentBefore);
+  const asked = await connection.zrangebyscore(controlQueuesKey(connection), '-inf', sentBefore);
   if (asked.length === 0) return;
   const alive = new Set((await readPresence(connection)).map(({ id }) => id));
   for (const id of asked) if (!alive.has(id)) await removeControlQueue(connection, id);

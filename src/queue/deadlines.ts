@@ -7,7 +7,7 @@ import type { Redis } from 'ioredis';
 import { WavepoolError } from '../core/errors.ts';
 import type { JobData, JobId } from '../core/job.ts';
 import { failWaiting } from './fail-waiting.ts';
-import { DEADLINES_KEY } from './queue-names.ts';
+import { deadlinesKey } from './queue-names.ts';
 
 const MOST_AT_ONCE = 500;
 /** A job that runs ends by its worker's clock; should that die, the job waits again. */
@@ -29,7 +29,7 @@ export async function rememberDeadlines(
   const entries = jobs.flatMap(({ id, data: { clocks } }) =>
     clocks.deadlineAt === undefined ? [] : [clocks.deadlineAt, memberOf(queue, id)],
   );
-  if (entries.length > 0) await connection.zadd(DEADLINES_KEY, ...entries);
+  if (entries.length > 0) await connection.zadd(deadlinesKey(connection), ...entries);
 }
 
 /** Fails the waiting jobs whose deadline has passed; any number of processes may do so at once. Returns how many. */
@@ -39,14 +39,14 @@ export async function failOverdue(
   nowMs: number,
 ): Promise<number> {
   const range = ['-inf', nowMs, 'LIMIT', 0, MOST_AT_ONCE] as const;
-  const members = await connection.zrangebyscore(DEADLINES_KEY, ...range);
+  const members = await connection.zrangebyscore(deadlinesKey(connection), ...range);
   let failed = 0;
   for (const member of members) {
     const end = await settle(connection, queueOf, member, nowMs);
     if (end === 'failed') failed += 1;
     if (end === 'running')
-      await connection.zadd(DEADLINES_KEY, 'XX', nowMs + LOOK_AGAIN_MS, member);
-    else if (end !== 'absent') await connection.zrem(DEADLINES_KEY, member);
+      await connection.zadd(deadlinesKey(connection), 'XX', nowMs + LOOK_AGAIN_MS, member);
+    else if (end !== 'absent') await connection.zrem(deadlinesKey(connection), member);
   }
   return failed;
 }
@@ -61,7 +61,7 @@ async function settle(
   const job = await Job.fromId<JobData>(queueOf(name), id);
   const deadlineAt = job?.data.clocks.deadlineAt;
   if (job === undefined || deadlineAt === undefined) {
-    const score = Number(await connection.zscore(DEADLINES_KEY, member));
+    const score = Number(await connection.zscore(deadlinesKey(connection), member));
     return nowMs - score > NOT_ADDED_YET_MS ? 'ended' : 'absent';
   }
   const late = new WavepoolError('DEADLINE_EXCEEDED', new Date(deadlineAt).toISOString());

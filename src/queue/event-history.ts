@@ -45,7 +45,7 @@ export async function readEventPage(
   queue: string,
   { after, upTo, count }: EventRange,
 ): Promise<EventPage> {
-  const key = bullKey(queue, 'events');
+  const key = bullKey(connection, queue, 'events');
   const transaction = connection.multi().xlen(key).xrange(key, after, after);
   if (count > 0) transaction.xrange(key, `(${after}`, upTo, 'COUNT', count);
   try {

@@ -82,7 +82,7 @@ export class EventStream {
 
   async #readSome(): Promise<void> {
     const { queue, onEvents, onGap } = this.#options;
-    const key = bullKey(queue, 'events');
+    const key = bullKey(this.#connection, queue, 'events');
     const reply = await this.#connection.xread(
       ...(['COUNT', BATCH, 'BLOCK', BLOCK_MS, 'STREAMS', key, this.#position] as const),
     );

@@ -35,7 +35,7 @@ export async function failWaiting(
 ): Promise<boolean> {
   const token = randomUUID();
   const keys = ['wait', 'paused', 'prioritized', 'delayed', 'active', `${id}:lock`].map((type) =>
-    bullKey(job.queueName, type),
+    bullKey(connection, job.queueName, type),
   );
   const taken = await connection.eval(TAKE_WAITING_JOB, keys.length, ...keys, id, token, LOCK_MS);
   if (taken !== 1) return false;

@@ -27,7 +27,7 @@ async function isHeld(
   queue: Queue,
   { jobId, token }: HeldJob,
 ): Promise<boolean> {
-  return (await connection.get(bullKey(queue.name, `${jobId}:lock`))) === token;
+  return (await connection.get(bullKey(connection, queue.name, `${jobId}:lock`))) === token;
 }
 
 /** Counts this death once, however often it is reported. */

@@ -29,7 +29,7 @@ export async function claimIdempotencyKey(
   const keyHash = sha256(JSON.stringify([caller, key]));
   const id = `idem-${sha256(JSON.stringify([keyHash, content])).slice(0, 40)}`;
   try {
-    const place = idempotencyKey(keyHash);
+    const place = idempotencyKey(connection, keyHash);
     await connection.set(place, id, 'EX', LIFE_SECONDS, 'NX');
     const holder = await connection.get(place);
     // It may have run out between the two: then nobody else has it.

@@ -41,7 +41,13 @@ function list(value: unknown): readonly unknown[] {
 }
 
 export async function readLastEventId(connection: Redis, queue: string): Promise<string> {
-  const [last] = await connection.xrevrange(bullKey(queue, 'events'), '+', '-', 'COUNT', 1);
+  const [last] = await connection.xrevrange(
+    bullKey(connection, queue, 'events'),
+    '+',
+    '-',
+    'COUNT',
+    1,
+  );
   return last?.[0] ?? NO_EVENT;
 }
 
@@ -55,11 +61,11 @@ export async function readJobEnds<End>(
   if (ids.length === 0) return { ends: new Map(), lastEventId: NO_EVENT };
   const transaction = connection
     .multi()
-    .xrevrange(bullKey(queue, 'events'), '+', '-', 'COUNT', 1)
-    .zmscore(bullKey(queue, 'completed'), ...ids)
-    .zmscore(bullKey(queue, 'failed'), ...ids);
+    .xrevrange(bullKey(connection, queue, 'events'), '+', '-', 'COUNT', 1)
+    .zmscore(bullKey(connection, queue, 'completed'), ...ids)
+    .zmscore(bullKey(connection, queue, 'failed'), ...ids);
   for (const id of ids) {
-    transaction.hmget(bullKey(queue, id), 'timestamp', 'returnvalue', 'failedReason');
+    transaction.hmget(bullKey(connection, queue, id), 'timestamp', 'returnvalue', 'failedReason');
   }
   const replies = (await transaction.exec()) ?? [];
   const failed = replies.find(([error]) => error !== null)?.[0];

@@ -98,7 +98,7 @@ function orderOf(place: JobPlace): number {
 }
 
 async function readEntries(connection: Redis, from: JobCursor, count: number): Promise<Entry[]> {
-  const key = bullKey(queueNameOf(from.model), from.place);
+  const key = bullKey(connection, queueNameOf(from.model), from.place);
   try {
     switch (from.place) {
       case 'wait':

@@ -26,7 +26,7 @@ export class JobTenants {
    */
   async lookUp(jobs: readonly JobName[]): Promise<void> {
     const unknown = new Map(
-      jobs.map((job) => [keyOf(job), job] as const).filter(([key]) => !this.#known.has(key)),
+      jobs.map((job) => [this.#keyOf(job), job] as const).filter(([key]) => !this.#known.has(key)),
     );
     if (unknown.size === 0) return;
     const pipeline = this.#connection.pipeline();
@@ -45,7 +45,7 @@ export class JobTenants {
   }
 
   tenantOf(job: JobName): string | undefined {
-    return this.#known.get(keyOf(job));
+    return this.#known.get(this.#keyOf(job));
   }
 
   #remember(key: string, tenant: string): void {
@@ -54,8 +54,8 @@ export class JobTenants {
     const [oldest] = this.#known.keys();
     if (oldest !== undefined) this.#known.delete(oldest);
   }
-}
 
-function keyOf({ model, jobId }: JobName): string {
-  return bullKey(queueNameOf(model), jobId);
+  #keyOf({ model, jobId }: JobName): string {
+    return bullKey(this.#connection, queueNameOf(model), jobId);
+  }
 }

@@ -2,11 +2,11 @@
 import type { Redis } from 'ioredis';
 import type { ModelId } from '../core/job.ts';
 import { toRedisError } from './connection.ts';
-import { MODELS_KEY } from './queue-names.ts';
+import { modelsKey } from './queue-names.ts';
 
 /** Idempotent. */
 export async function rememberModel(connection: Redis, model: ModelId): Promise<void> {
-  await connection.sadd(MODELS_KEY, model);
+  await connection.sadd(modelsKey(connection), model);
 }
 
 /**
@@ -15,7 +15,7 @@ export async function rememberModel(connection: Redis, model: ModelId): Promise<
  */
 export async function readKnownModels(connection: Redis): Promise<ModelId[]> {
   try {
-    return (await connection.smembers(MODELS_KEY)).toSorted();
+    return (await connection.smembers(modelsKey(connection))).toSorted();
   } catch (error) {
     throw toRedisError(error);
   }

@@ -67,7 +67,7 @@ export async function readOverview(
 }
 
 async function readCounts(connection: Redis, model: ModelId): Promise<JobCounts> {
-  const key = (type: string) => bullKey(queueNameOf(model), type);
+  const key = (type: string) => bullKey(connection, queueNameOf(model), type);
   const replies = await connection
     .multi()
     .llen(key('wait'))
@@ -90,9 +90,11 @@ async function readFailures(
 ): Promise<RecentFailure[]> {
   if (most === 0) return [];
   const queue = queueNameOf(model);
-  const ids = await connection.zrevrange(bullKey(queue, 'failed'), 0, most - 1);
+  const ids = await connection.zrevrange(bullKey(connection, queue, 'failed'), 0, most - 1);
   const jobs = await Promise.all(
-    ids.map((id) => connection.hmget(bullKey(queue, id), 'failedReason', 'finishedOn', 'data')),
+    ids.map((id) =>
+      connection.hmget(bullKey(connection, queue, id), 'failedReason', 'finishedOn', 'data'),
+    ),
   );
   return jobs.flatMap(([reason, finishedOn, data], at) => {
     const id = ids[at];

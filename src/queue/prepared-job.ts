@@ -9,7 +9,6 @@ import {
   parseJobData,
   parseNewJob,
 } from '../core/job.ts';
-import { QUEUE_PREFIX } from './queue-names.ts';
 
 /** How long finished jobs can be asked for and keep their id taken; results live on in the result store. */
 export const RETENTION = {
@@ -37,12 +36,14 @@ export interface PrepareOptions {
   /** Milliseconds since 1970. */
   readonly submittedAt: number;
   readonly parent?: JobParent | undefined;
+  /** Of the parent's queue. */
+  readonly prefix: string;
 }
 
 /** @throws {WavepoolError} INVALID_REQUEST */
 export function prepareJob(
   job: NewJob,
-  { model, submittedAt, parent }: PrepareOptions,
+  { model, submittedAt, parent, prefix }: PrepareOptions,
 ): PreparedJob {
   const { id = randomUUID(), priority, delayMs, attempts, ...rest } = parseNewJob(job);
   const data = parseJobData({ ...rest, model, submittedAt });
@@ -59,11 +60,11 @@ export function prepareJob(
       removeOnComplete: RETENTION.completed,
       removeOnFail: RETENTION.failed,
       stackTraceLimit: 1,
-      ...(parent === undefined ? {} : partOf(parent)),
+      ...(parent === undefined ? {} : partOf(parent, prefix)),
     },
   };
 }
 
-function partOf({ queue, id }: JobParent): JobsOptions {
-  return { parent: { queue: `${QUEUE_PREFIX}:${queue}`, id }, ignoreDependencyOnFailure: true };
+function partOf({ queue, id }: JobParent, prefix: string): JobsOptions {
+  return { parent: { queue: `${prefix}:${queue}`, id }, ignoreDependencyOnFailure: true };
 }

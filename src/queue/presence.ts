@@ -6,7 +6,7 @@ import type { Redis } from 'ioredis';
 import { parseWorkerPresence, type WorkerPresence } from '../core/status.ts';
 import { closeConnection, openConnection, type RedisAddress, toRedisError } from './connection.ts';
 import { parseJson } from './job-ends.ts';
-import { WORKERS_KEY, workerKey } from './queue-names.ts';
+import { workerKey, workersKey } from './queue-names.ts';
 
 export const HEARTBEAT_MS = 2_000;
 const LIFE_IN_HEARTBEATS = 3;
@@ -95,7 +95,7 @@ export class PresencePublisher implements AsyncDisposable {
       this.#id = presence.id;
       const word = JSON.stringify(presence);
       const lifeMs = LIFE_IN_HEARTBEATS * this.#heartbeatMs;
-      const keys = [WORKERS_KEY, workerKey(presence.id)];
+      const keys = [workersKey(this.#connection), workerKey(this.#connection, presence.id)];
       await this.#connection.eval(BEAT, keys.length, ...keys, presence.id, word, lifeMs);
       this.#isHeard = true;
     } catch (error) {
@@ -110,8 +110,8 @@ export class PresencePublisher implements AsyncDisposable {
     if (this.#id !== undefined) {
       const farewell = this.#connection
         .multi()
-        .zrem(WORKERS_KEY, this.#id)
-        .del(workerKey(this.#id));
+        .zrem(workersKey(this.#connection), this.#id)
+        .del(workerKey(this.#connection, this.#id));
       // Without Redis the word runs out by itself.
       await farewell.exec().catch(() => undefined);
     }
@@ -125,9 +125,9 @@ export class PresencePublisher implements AsyncDisposable {
  */
 export async function readPresence(connection: Redis): Promise<WorkerPresence[]> {
   try {
-    const ids = await connection.zrange(WORKERS_KEY, '0', '-1');
+    const ids = await connection.zrange(workersKey(connection), '0', '-1');
     if (ids.length === 0) return [];
-    const words = await connection.mget(...ids.map((id) => workerKey(id)));
+    const words = await connection.mget(...ids.map((id) => workerKey(connection, id)));
     return words
       .flatMap((word) => parseWorkerPresence(parseJson(word)) ?? [])
       .toSorted((a, b) => a.startedAt - b.startedAt || a.id.localeCompare(b.id));

@@ -1,8 +1,15 @@
-/** Names in Redis. BullMQ's own keys are `wavepool:<queue>:…`; ours start with `wavepool-`, so that no queue can own them. */
+/**
+ * Names in Redis. BullMQ's own keys are `wavepool:<queue>:…`; ours start with `wavepool-`, so that no queue can own them. On a
+ * Cluster `{wavepool}` stands for `wavepool`, so that all keys are in one slot; hence each name is made for a connection.
+ */
+import type { Redis } from 'ioredis';
 import { type ModelId, parseModelId } from '../core/job.ts';
+import { CLUSTER_PREFIX, isOnCluster } from './cluster-connector.ts';
 
 /** The `prefix` of every BullMQ object. */
-export const QUEUE_PREFIX = 'wavepool';
+export function queuePrefix(redis: Redis): string {
+  return isOnCluster(redis) ? CLUSTER_PREFIX : 'wavepool';
+}
 
 /**
  * The queue of a model. Queues that are no model's will have names that no model id can have.
@@ -13,58 +20,68 @@ export function queueNameOf(model: ModelId): string {
 }
 
 /** A key of BullMQ's, as documented in its architecture: state sets and lists, and one hash per job. */
-export function bullKey(queue: string, type: string): string {
-  return `${QUEUE_PREFIX}:${queue}:${type}`;
+export function bullKey(redis: Redis, queue: string, type: string): string {
+  return `${queuePrefix(redis)}:${queue}:${type}`;
 }
 
 /** Where cancel requests for running jobs are published; the message is the job id. */
-export function cancelChannel(queue: string): string {
-  return `wavepool-cancel:${queue}`;
+export function cancelChannel(redis: Redis, queue: string): string {
+  return `${queuePrefix(redis)}-cancel:${queue}`;
 }
 
 /** Stands while a job is to be cancelled; holds the time at which that job was submitted. */
-export function cancelMarkKey(queue: string, jobId: string): string {
-  return `wavepool-cancel:${queue}:${jobId}`;
+export function cancelMarkKey(redis: Redis, queue: string, jobId: string): string {
+  return `${queuePrefix(redis)}-cancel:${queue}:${jobId}`;
 }
 
 /** Sorted set of `queue:job` by the time of the job's deadline. */
-export const DEADLINES_KEY = 'wavepool-deadlines';
+export function deadlinesKey(redis: Redis): string {
+  return `${queuePrefix(redis)}-deadlines`;
+}
 
 /** Written to see whether Redis takes writes. */
-export const READINESS_KEY = 'wavepool-readiness';
+export function readinessKey(redis: Redis): string {
+  return `${queuePrefix(redis)}-readiness`;
+}
 
 /** Hash of the API keys' records by their ids. */
-export const API_KEYS_KEY = 'wavepool-api-keys';
+export function apiKeysKey(redis: Redis): string {
+  return `${queuePrefix(redis)}-api-keys`;
+}
 
 /** A page's login, by the hash of its token. */
-export function sessionKey(tokenHash: string): string {
-  return `wavepool-session:${tokenHash}`;
+export function sessionKey(redis: Redis, tokenHash: string): string {
+  return `${queuePrefix(redis)}-session:${tokenHash}`;
 }
 
 /** Which request an idempotency key was used for. */
-export function idempotencyKey(keyHash: string): string {
-  return `wavepool-idempotency:${keyHash}`;
+export function idempotencyKey(redis: Redis, keyHash: string): string {
+  return `${queuePrefix(redis)}-idempotency:${keyHash}`;
 }
 
 /** Set of the ids of jobs that refer to an upload. */
-export function uploadJobsKey(uploadId: string): string {
-  return `wavepool-upload:${uploadId}`;
+export function uploadJobsKey(redis: Redis, uploadId: string): string {
+  return `${queuePrefix(redis)}-upload:${uploadId}`;
 }
 
 /** Sorted set of worker ids by the time of their last heartbeat. */
-export const WORKERS_KEY = 'wavepool-workers';
+export function workersKey(redis: Redis): string {
+  return `${queuePrefix(redis)}-workers`;
+}
 
 /** What a worker published last; gone soon after its last heartbeat. */
-export function workerKey(workerId: string): string {
-  return `wavepool-workers:${workerId}`;
+export function workerKey(redis: Redis, workerId: string): string {
+  return `${queuePrefix(redis)}-workers:${workerId}`;
 }
 
 /** Set of the models that have had a job. */
-export const MODELS_KEY = 'wavepool-models';
+export function modelsKey(redis: Redis): string {
+  return `${queuePrefix(redis)}-models`;
+}
 
 /** The finished segments of one job, while they are of interest. */
-export function segmentStreamKey(queue: string, jobId: string): string {
-  return `wavepool-segments:${queue}:${jobId}`;
+export function segmentStreamKey(redis: Redis, queue: string, jobId: string): string {
+  return `${queuePrefix(redis)}-segments:${queue}:${jobId}`;
 }
 
 /** The queue of the batches themselves; no model can have this name. */
@@ -76,17 +93,19 @@ export function batchGateId(batchId: string): string {
 }
 
 /** Hash of what changes about a batch, each field a time: `fedAt`, `closedAt`, `interruptedAt`, `cancelledAt`, `finishedAt`. */
-export function batchTimesKey(batchId: string): string {
-  return `wavepool-batch:${batchId}`;
+export function batchTimesKey(redis: Redis, batchId: string): string {
+  return `${queuePrefix(redis)}-batch:${batchId}`;
 }
 
 /** Sorted set of the ids of a batch's jobs in the order of submission. */
-export function batchItemsKey(batchId: string): string {
-  return `wavepool-batch-items:${batchId}`;
+export function batchItemsKey(redis: Redis, batchId: string): string {
+  return `${queuePrefix(redis)}-batch-items:${batchId}`;
 }
 
 /** Sorted set of the batches by the time of their creation. */
-export const BATCHES_KEY = 'wavepool-batches';
+export function batchesKey(redis: Redis): string {
+  return `${queuePrefix(redis)}-batches`;
+}
 
 /** Where one worker process takes commands about its models; no model can have this name. */
 export function controlQueueOf(workerId: string): string {
@@ -94,4 +113,6 @@ export function controlQueueOf(workerId: string): string {
 }
 
 /** Sorted set of the ids of workers that were sent a command, by the time of the last one. */
-export const CONTROL_QUEUES_KEY = 'wavepool-control-queues';
+export function controlQueuesKey(redis: Redis): string {
+  return `${queuePrefix(redis)}-control-queues`;
+}

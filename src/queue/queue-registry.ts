@@ -86,7 +86,7 @@ export class QueueRegistry {
   async find(id: JobId): Promise<FoundJob | undefined> {
     const models = await this.models();
     const pipeline = this.connection.pipeline();
-    for (const model of models) pipeline.exists(bullKey(queueNameOf(model), id));
+    for (const model of models) pipeline.exists(bullKey(this.connection, queueNameOf(model), id));
     const replies = await pipeline.exec().catch((error: unknown) => {
       throw toRedisError(error);
     });

@@ -23,7 +23,7 @@ export class SegmentWriter {
 
   constructor(connection: Redis, queue: string, jobId: string) {
     this.#connection = connection;
-    this.#key = segmentStreamKey(queue, jobId);
+    this.#key = segmentStreamKey(connection, queue, jobId);
   }
 
   append(segment: PartialSegment): void {
@@ -78,7 +78,10 @@ export async function readSegments(
 ): Promise<StreamedSegment[]> {
   if (positions.length === 0) return [];
   const byKey = new Map(
-    positions.map((position) => [segmentStreamKey(position.queue, position.jobId), position]),
+    positions.map((position) => [
+      segmentStreamKey(connection, position.queue, position.jobId),
+      position,
+    ]),
   );
   const places = [...byKey.keys(), ...[...byKey.values()].map(({ after = '0-0' }) => after)];
   try {

@@ -105,7 +105,7 @@ export async function publishEvent(
   connection: Redis,
   { type, model, data }: PublishedEvent,
 ): Promise<void> {
-  const key = bullKey(queueNameOf(model), 'events');
+  const key = bullKey(connection, queueNameOf(model), 'events');
   try {
     await connection.xadd(
       ...([

@@ -27,7 +27,7 @@ export class Sessions {
     const token = randomBytes(32).toString('base64url');
     const record: SessionRecord = { keyId, csrfToken: randomBytes(32).toString('base64url') };
     await this.#guard(() =>
-      this.#connection.set(keyOf(token), JSON.stringify(record), 'PX', this.#lifeMs),
+      this.#connection.set(this.#keyOf(token), JSON.stringify(record), 'PX', this.#lifeMs),
     );
     return { token, record };
   }
@@ -35,7 +35,7 @@ export class Sessions {
   /** The session of a token; being asked for, it lives on. */
   async find(token: string): Promise<SessionRecord | undefined> {
     const stored = await this.#guard(async () => {
-      const key = keyOf(token);
+      const key = this.#keyOf(token);
       const replies = await this.#connection.multi().get(key).pexpire(key, this.#lifeMs).exec();
       return replies?.[0]?.[1];
     });
@@ -43,7 +43,7 @@ export class Sessions {
   }
 
   async close(token: string): Promise<void> {
-    await this.#guard(() => this.#connection.del(keyOf(token)));
+    await this.#guard(() => this.#connection.del(this.#keyOf(token)));
   }
 
   async #guard<Result>(call: () => Promise<Result>): Promise<Result> {
@@ -53,8 +53,9 @@ export class Sessions {
       throw toRedisError(error);
     }
   }
-}
 
-function keyOf(token: string): string {
-  return sessionKey(createHash('sha256').update(token).digest('hex'));
+  #keyOf(token: string): string {
+    const tokenHash = createHash('sha256').update(token).digest('hex');
+    return sessionKey(this.#connection, tokenHash);
+  }
 }

@@ -14,7 +14,8 @@ export async function addUploadReferences(
 ): Promise<void> {
   if (references.length === 0) return;
   const pipeline = connection.pipeline();
-  for (const { uploadId, jobId } of references) pipeline.sadd(uploadJobsKey(uploadId), jobId);
+  for (const { uploadId, jobId } of references)
+    pipeline.sadd(uploadJobsKey(connection, uploadId), jobId);
   await guarded(async () => {
     for (const [error] of (await pipeline.exec()) ?? []) if (error) throw error;
   });
@@ -27,7 +28,7 @@ export async function isUploadNeeded(
   except?: JobId,
 ): Promise<boolean> {
   const { connection } = queues;
-  const key = uploadJobsKey(uploadId);
+  const key = uploadJobsKey(connection, uploadId);
   for (const jobId of await guarded(() => connection.smembers(key))) {
     if (jobId === except) continue;
     const found = await queues.find(jobId);
@@ -38,7 +39,7 @@ export async function isUploadNeeded(
 
 /** For an upload that is gone. */
 export async function forgetUploadReferences(connection: Redis, uploadId: UploadId): Promise<void> {
-  await guarded(() => connection.del(uploadJobsKey(uploadId)));
+  await guarded(() => connection.del(uploadJobsKey(connection, uploadId)));
 }
 
 async function guarded<Result>(call: () => Promise<Result>): Promise<Result> {

@@ -6,7 +6,7 @@ import type { Logger } from '../core/logger.ts';
 import { parseRequestPart } from '../core/problem.ts';
 import { openConnection, type RedisAddress } from '../queue/connection.ts';
 import { toQueueError } from '../queue/failures.ts';
-import { controlQueueOf, QUEUE_PREFIX } from '../queue/queue-names.ts';
+import { controlQueueOf, queuePrefix } from '../queue/queue-names.ts';
 
 /** Commands that wait for their models hold up nobody: only this many at once are taken from Redis. */
 const CONCURRENCY = 1_000;
@@ -34,7 +34,7 @@ export class ControlListener {
     this.#connection = openConnection(address, { role: 'patient', name: 'control' });
     this.#worker = new Worker(controlQueueOf(workerId), (job: Job) => this.#process(job), {
       connection: this.#connection,
-      prefix: QUEUE_PREFIX,
+      prefix: queuePrefix(this.#connection),
       autorun: false,
       concurrency: CONCURRENCY,
       lockDuration: LOCK_DURATION_MS,

@@ -16,7 +16,7 @@ import {
 } from '../queue/connection.ts';
 import { sweepControlQueues } from '../queue/control.ts';
 import { failOverdue } from '../queue/deadlines.ts';
-import { BATCH_QUEUE, QUEUE_PREFIX } from '../queue/queue-names.ts';
+import { BATCH_QUEUE, queuePrefix } from '../queue/queue-names.ts';
 
 /** Batches are kept for so long after their last item has ended: as long as their failed jobs. */
 const RETENTION_MS = 30 * 86_400_000;
@@ -56,7 +56,7 @@ export class Housekeeping implements AsyncDisposable {
     this.#records = new BatchRecords(connection, this.#now);
     this.#worker = new Worker(BATCH_QUEUE, (job, token = '') => this.#run(job, token), {
       connection,
-      prefix: QUEUE_PREFIX,
+      prefix: queuePrefix(connection),
       concurrency: CONCURRENT,
       maxStalledCount: 1_000,
     });
@@ -121,7 +121,10 @@ export class Housekeeping implements AsyncDisposable {
   #queueOf(name: string): Queue {
     const known = this.#queues.get(name);
     if (known !== undefined) return known;
-    const queue = new Queue(name, { connection: this.#connection, prefix: QUEUE_PREFIX });
+    const queue = new Queue(name, {
+      connection: this.#connection,
+      prefix: queuePrefix(this.#connection),
+    });
     queue.on('error', (error) => this.#options.logger.debug({ err: error }, 'housekeeping'));
     this.#queues.set(name, queue);
     return queue;

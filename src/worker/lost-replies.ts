@@ -66,9 +66,11 @@ export class LostReplies {
   /** Locks that this worker holds without knowing, by job. */
   async #unknownJobs(): Promise<Map<string, string>> {
     const { connection, worker, isKnown } = this.#options;
-    const ids = await connection.lrange(bullKey(worker.name, 'active'), '0', '-1');
+    const ids = await connection.lrange(bullKey(connection, worker.name, 'active'), '0', '-1');
     if (ids.length === 0) return new Map();
-    const locks = await connection.mget(ids.map((id) => bullKey(worker.name, `${id}:lock`)));
+    const locks = await connection.mget(
+      ids.map((id) => bullKey(connection, worker.name, `${id}:lock`)),
+    );
     const unknown = new Map<string, string>();
     for (const [index, id] of ids.entries()) {
       const token = locks[index];

@@ -7,7 +7,7 @@ import type { Logger } from '../core/logger.ts';
 import { CancellationListener, type CancellationWatch } from '../queue/cancellation.ts';
 import { openConnection, type RedisAddress, toRedisError } from '../queue/connection.ts';
 import { toQueueError } from '../queue/failures.ts';
-import { QUEUE_PREFIX, queueNameOf } from '../queue/queue-names.ts';
+import { queueNameOf, queuePrefix } from '../queue/queue-names.ts';
 import { SegmentWriter } from '../queue/segment-stream.ts';
 import { type HeldJobs, LockLostError } from './held-jobs.ts';
 import { JobLanes, type Lane } from './job-lanes.ts';
@@ -103,7 +103,7 @@ export class ModelQueue {
       (job: TranscribeJob, token = '') => this.#run(job, token),
       {
         connection,
-        prefix: QUEUE_PREFIX,
+        prefix: queuePrefix(connection),
         autorun: false,
         concurrency: places,
         lockDuration: lockDurationMs,

@@ -7,7 +7,7 @@ import type { JobData, JobOutcome } from '../../src/core/job.ts';
 import type { RedisAddress } from '../../src/queue/connection.ts';
 import { openConnection } from '../../src/queue/connection.ts';
 import { toQueueError } from '../../src/queue/failures.ts';
-import { QUEUE_PREFIX, queueNameOf } from '../../src/queue/queue-names.ts';
+import { queueNameOf, queuePrefix } from '../../src/queue/queue-names.ts';
 import type { ResultStore } from '../../src/storage/result-store.ts';
 import { transcriptOf } from '../support/transcript.ts';
 import { outcomeOf } from '../support/worker.ts';
@@ -59,7 +59,7 @@ export function startTranscribingWorker(options: TranscribingWorkerOptions): Tra
         throw toQueueError(toWavepoolError(error));
       }
     },
-    { connection, prefix: QUEUE_PREFIX, concurrency: 2 },
+    { connection, prefix: queuePrefix(connection), concurrency: 2 },
   );
   worker.on('error', () => undefined);
   const close = async (): Promise<void> => {

@@ -35,7 +35,10 @@ export const rollingRestart: Scenario = {
 /** No end of a worker that somebody wanted is charged to its jobs. */
 async function ensureUncharged({ ledger, queue, redis }: FaultBench): Promise<void> {
   for (const id of ledger.ids) {
-    const [stalls] = await redis.connection.hmget(bullKey(CHAOS_MODEL, id), 'stc');
+    const [stalls] = await redis.connection.hmget(
+      bullKey(redis.connection, CHAOS_MODEL, id),
+      'stc',
+    );
     ensure(Number(stalls ?? 0) === 0, `${id} has ${stalls} stalls on its count`);
     const view = await queue.get(id);
     ensure(view?.data.crashCount === 0, `${id} has ${view?.data.crashCount} crashes on its count`);

@@ -91,10 +91,10 @@ class Soak {
 async function assertNothingLeft(bench: FaultBench): Promise<void> {
   const { connection } = bench.redis;
   const { resultsDir } = bench.settings;
-  const locks = await connection.keys(bullKey(CHAOS_MODEL, '*:lock'));
+  const locks = await connection.keys(bullKey(connection, CHAOS_MODEL, '*:lock'));
   ensure(locks.length === 0, `locks are left: ${locks.join(', ')}`);
   for (const state of ['active', 'wait', 'stalled']) {
-    const key = bullKey(CHAOS_MODEL, state);
+    const key = bullKey(connection, CHAOS_MODEL, state);
     const type = await connection.type(key);
     const size = type === 'set' ? await connection.scard(key) : await connection.llen(key);
     ensure(size === 0, `${size} jobs are left in ${state}`);

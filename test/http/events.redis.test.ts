@@ -97,7 +97,7 @@ test('a reader that was away for more than memory holds gets the rest from Redis
   const pipeline = connection.pipeline();
   for (let number = 1; number <= 6_000; number += 1) {
     pipeline.xadd(
-      ...([bullKey(TEST_MODEL, 'events'), '*', 'event', 'slot.note'] as const),
+      ...([bullKey(connection, TEST_MODEL, 'events'), '*', 'event', 'slot.note'] as const),
       ...['data', JSON.stringify({ number })],
     );
   }
@@ -119,7 +119,7 @@ test('a reader that was away for longer than events are kept is told so', async 
   first.close();
   const connection = await server.redis.connection();
   await tell('second-model', 'model.note', { number: 1 });
-  await connection.xtrim(bullKey('second-model', 'events'), 'MAXLEN', 0);
+  await connection.xtrim(bullKey(connection, 'second-model', 'events'), 'MAXLEN', 0);
   using live = await follow();
   for (const model of MODELS) await tell(model, 'model.note', { number: 2 });
   await live.until(isNote(2));
@@ -149,7 +149,7 @@ test('the queue of a new model is found with everything that it told', async () 
   const connection = await server.redis.connection();
   await using queue = await AudioQueue.open({ address: server.redis.address, model: 'new-model' });
   const id = await queue.add({ input: INPUT });
-  expect(await connection.exists(bullKey('new-model', id))).toBe(1);
+  expect(await connection.exists(bullKey(connection, 'new-model', id))).toBe(1);
   pass(5_000);
   expect(await reader.next()).toMatchObject({
     type: 'job.waiting',

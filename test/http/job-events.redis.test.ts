@@ -128,7 +128,7 @@ test('a reader that was away for longer than events are kept gets the state of t
   first.close();
   const connection = await server.redis.connection();
   await queue.cancel(id);
-  await connection.xtrim(bullKey(TEST_MODEL, 'events'), 'MAXLEN', 0);
+  await connection.xtrim(bullKey(connection, TEST_MODEL, 'events'), 'MAXLEN', 0);
   using second = await follow(id, first.lastId);
   expect(await second.rest()).toMatchObject([
     { type: 'job.snapshot', data: { job: { state: 'cancelled' } } },

@@ -231,6 +231,8 @@ test('batches are listed the latest first, and old ones are forgotten with all t
   const left = await store.list({ tenant: 'lister', limit: 10 });
   expect(left.views.map(({ id }) => id)).toEqual(['l-4', 'l-3']);
   await expect(store.get('l-1')).rejects.toMatchObject({ code: 'BATCH_NOT_FOUND' });
-  expect(await connection.exists(batchTimesKey('l-1'), batchItemsKey('l-1'))).toBe(0);
+  expect(
+    await connection.exists(batchTimesKey(connection, 'l-1'), batchItemsKey(connection, 'l-1')),
+  ).toBe(0);
   expect(await store.remove('l-4')).toBe(false);
 });

@@ -5,7 +5,7 @@ import { WavepoolError } from '../../src/core/errors.ts';
 import type { WorkerPresence } from '../../src/core/status.ts';
 import { FleetControl, sweepControlQueues } from '../../src/queue/control.ts';
 import { PresencePublisher } from '../../src/queue/presence.ts';
-import { CONTROL_QUEUES_KEY, controlQueueOf } from '../../src/queue/queue-names.ts';
+import { controlQueueOf, controlQueuesKey } from '../../src/queue/queue-names.ts';
 import { loadedResult, startControlledWorker } from '../support/controlled-worker.ts';
 import { modelStatusOf, presenceOf } from '../support/presence.ts';
 import { startRedis, type TestRedis } from '../support/redis.ts';
@@ -224,7 +224,9 @@ test('a worker that vanishes is told as gone, and what it was sent is removed', 
   await publisher.start();
   const sending = control.send({ operation: 'load', model: 'a' });
   const connection = await redis.connection();
-  await expect.poll(() => connection.zscore(CONTROL_QUEUES_KEY, presence.id)).not.toBeNull();
+  await expect
+    .poll(() => connection.zscore(controlQueuesKey(connection), presence.id))
+    .not.toBeNull();
   await publisher.close();
 
   expect(await sending).toMatchObject([{ ok: false, error: { code: 'WORKER_GONE' } }]);
@@ -270,7 +272,9 @@ test('a command that no worker has taken up is withdrawn with its sender, and ne
   const leave = new AbortController();
   const sending = control.send({ operation: 'unload', model: 'a' }, { signal: leave.signal });
   const connection = await redis.connection();
-  await expect.poll(() => connection.zscore(CONTROL_QUEUES_KEY, presence.id)).not.toBeNull();
+  await expect
+    .poll(() => connection.zscore(controlQueuesKey(connection), presence.id))
+    .not.toBeNull();
   leave.abort(new Error('the sender has gone'));
   await expect(sending).rejects.toThrow('the sender has gone');
 

@@ -15,7 +15,7 @@ beforeAll(async () => {
 afterAll(() => redis[Symbol.asyncDispose]());
 
 const add = (queue: string, name: string) =>
-  ['xadd', bullKey(queue, 'events'), '*', 'event', name] as string[];
+  ['xadd', bullKey(connection, queue, 'events'), '*', 'event', name] as string[];
 
 /** What a stream tells, in order; `told` has an event for each. */
 async function openStream(queue: string) {
@@ -62,7 +62,7 @@ test('a reader that was away for longer than events are kept says so before it g
   await connection.multi([add('long', 'first')]).exec();
   await first;
   const last = once(reader.told, 'last');
-  const trim = ['xtrim', bullKey('long', 'events'), 'MAXLEN', '1'];
+  const trim = ['xtrim', bullKey(connection, 'long', 'events'), 'MAXLEN', '1'];
   await connection
     .multi([...(await killReaders()), add('long', 'lost'), add('long', 'last'), trim])
     .exec();
@@ -71,7 +71,7 @@ test('a reader that was away for longer than events are kept says so before it g
 });
 
 test('a page of the past knows whether something before it is missing', async () => {
-  const key = bullKey('past', 'events');
+  const key = bullKey(connection, 'past', 'events');
   const ids: string[] = [];
   for (const name of ['a', 'b', 'c']) {
     ids.push(String(await connection.xadd(key, '*', 'event', name)));

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { WavepoolError } from '../../src/core/errors.ts';
 import { AudioQueue } from '../../src/queue/audio-queue.ts';
 import { viewOf } from '../../src/queue/job-view.ts';
-import { QUEUE_PREFIX } from '../../src/queue/queue-names.ts';
+import { queuePrefix } from '../../src/queue/queue-names.ts';
 import { startRedis } from '../support/redis.ts';
 import { startWorker } from '../support/worker.ts';
 
@@ -12,7 +12,7 @@ test('a job that ends between the reading of its data and of its state is shown 
   const { address } = redis;
   await using queue = await AudioQueue.open({ address, model: 'racing' });
   const connection = await redis.connection();
-  const bull = new Queue('racing', { connection, prefix: QUEUE_PREFIX });
+  const bull = new Queue('racing', { connection, prefix: queuePrefix(connection) });
   const input = { kind: 'path' as const, path: '/a.wav' };
   for (const id of ['good', 'bad']) await queue.add({ id, input, attempts: 1 });
   const early = await Promise.all(['good', 'bad'].map((id) => bull.getJob(id)));

@@ -3,7 +3,7 @@ import type { WorkerPresence } from '../../src/core/status.ts';
 import { closeConnection, openConnection } from '../../src/queue/connection.ts';
 import { EmbeddedRedis } from '../../src/queue/embedded-redis.ts';
 import { PresencePublisher, readPresence } from '../../src/queue/presence.ts';
-import { WORKERS_KEY, workerKey } from '../../src/queue/queue-names.ts';
+import { workerKey, workersKey } from '../../src/queue/queue-names.ts';
 import { presenceOf } from '../support/presence.ts';
 import { redisOptions, startRedis, type TestRedis, temporaryFolder } from '../support/redis.ts';
 
@@ -44,7 +44,7 @@ test('readers see every worker as it was at its last heartbeat, until it leaves'
   await a.close();
   expect(await readPresence(connection)).toEqual([second]);
   await b.close();
-  expect(await connection.exists(WORKERS_KEY, workerKey(second.id))).toBe(0);
+  expect(await connection.exists(workersKey(connection), workerKey(connection, second.id))).toBe(0);
 });
 
 test('a change that is announced while a heartbeat is under way is heard, too', async () => {
@@ -62,12 +62,12 @@ test('a change that is announced while a heartbeat is under way is heard, too', 
 test('a worker whose word has run out is gone, and the next heartbeat of another forgets its id', async () => {
   const connection = await redis.connection();
   const dead = presenceOf();
-  await connection.zadd(WORKERS_KEY, 1, dead.id);
+  await connection.zadd(workersKey(connection), 1, dead.id);
   expect(await readPresence(connection)).toEqual([]);
   const alive = presenceOf();
   await using publisher = publisherOf(() => alive);
   await publisher.start();
-  expect(await connection.zrange(WORKERS_KEY, '0', '-1')).toEqual([alive.id]);
+  expect(await connection.zrange(workersKey(connection), '0', '-1')).toEqual([alive.id]);
 });
 
 test('the word of a worker runs out after three heartbeats', async () => {
@@ -75,15 +75,15 @@ test('the word of a worker runs out after three heartbeats', async () => {
   const presence = presenceOf();
   await using publisher = publisherOf(() => presence);
   await publisher.start();
-  const leftMs = await connection.pttl(workerKey(presence.id));
+  const leftMs = await connection.pttl(workerKey(connection, presence.id));
   expect(leftMs).toBeGreaterThan(2 * NEVER_MS);
   expect(leftMs).toBeLessThanOrEqual(3 * NEVER_MS);
 });
 
 test('what another version has published is left out', async () => {
   const connection = await redis.connection();
-  await connection.zadd(WORKERS_KEY, 1, 'strange');
-  await connection.set(workerKey('strange'), '{"kind":"worker of tomorrow"}');
+  await connection.zadd(workersKey(connection), 1, 'strange');
+  await connection.set(workerKey(connection, 'strange'), '{"kind":"worker of tomorrow"}');
   expect(await readPresence(connection)).toEqual([]);
 });
 

@@ -57,7 +57,7 @@ test('the stream of a job is capped and does not stay for ever', async () => {
   const writer = new SegmentWriter(connection, QUEUE, 'long');
   for (let index = 0; index < 6_000; index += 1) writer.append(segment(index));
   await writer.flushed();
-  const key = segmentStreamKey(QUEUE, 'long');
+  const key = segmentStreamKey(connection, QUEUE, 'long');
   expect(await connection.xlen(key)).toBeLessThan(5_000);
   expect(await connection.ttl(key)).toBeGreaterThan(0);
 });

@@ -5,7 +5,7 @@ import { toWavepoolError } from '../../src/core/errors.ts';
 import { type JobData, JobOutcome, type ModelId } from '../../src/core/job.ts';
 import { openConnection, type RedisAddress } from '../../src/queue/connection.ts';
 import { toQueueError } from '../../src/queue/failures.ts';
-import { QUEUE_PREFIX, queueNameOf } from '../../src/queue/queue-names.ts';
+import { queueNameOf, queuePrefix } from '../../src/queue/queue-names.ts';
 
 export function outcomeOf(resultKey: string): JobOutcome {
   return {
@@ -24,7 +24,7 @@ function open(address: RedisAddress, model: ModelId, processor: Processor | null
   const connection = openConnection(address, { role: 'patient', name: 'worker' });
   const worker = new Worker(queueNameOf(model), processor, {
     connection,
-    prefix: QUEUE_PREFIX,
+    prefix: queuePrefix(connection),
     maxStalledCount: 3,
   });
   worker.on('error', () => undefined);

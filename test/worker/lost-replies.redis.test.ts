@@ -2,7 +2,7 @@ import { Worker } from 'bullmq';
 import { expect, test } from 'vitest';
 import { createLogger } from '../../src/core/logger.ts';
 import { AudioQueue } from '../../src/queue/audio-queue.ts';
-import { QUEUE_PREFIX } from '../../src/queue/queue-names.ts';
+import { queuePrefix } from '../../src/queue/queue-names.ts';
 import { LostReplies } from '../../src/worker/lost-replies.ts';
 import { jobNamed } from '../support/jobs.ts';
 import { startRedis } from '../support/redis.ts';
@@ -14,7 +14,7 @@ test('a job that the worker has taken without knowing waits again; its others, a
   const connection = await redis.connection();
   await using queue = await AudioQueue.open({ address: redis.address, model: 'lost' });
   await queue.addMany(['lost', 'known', 'foreign'].map((id) => jobNamed(id)));
-  const worker = new Worker(queue.name, null, { connection, prefix: QUEUE_PREFIX });
+  const worker = new Worker(queue.name, null, { connection, prefix: queuePrefix(connection) });
   for (const token of [`${worker.id}:1`, `${worker.id}:2`, 'another:1']) {
     await worker.getNextJob(token, { block: false });
   }

@@ -85,7 +85,11 @@ function isSame(expected: Expected, found: Expected | undefined): boolean {
 /** How many ends each job has in the queue's event stream. */
 async function endsOf(connection: Redis, queue: string): Promise<Map<string, number>> {
   const ends = new Map<string, number>();
-  for (const [, fields] of await connection.xrange(bullKey(queue, 'events'), '-', '+')) {
+  for (const [, fields] of await connection.xrange(
+    bullKey(connection, queue, 'events'),
+    '-',
+    '+',
+  )) {
     const event = new Map<string, string>();
     for (let at = 0; at + 1 < fields.length; at += 2) {
       event.set(String(fields[at]), String(fields[at + 1]));
