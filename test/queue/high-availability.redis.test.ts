@@ -1,0 +1,94 @@
+/** The queue on real Sentinels and a real Cluster, with whole workers over the fake families. */
+import { once } from 'node:events';
+import path from 'node:path';
+import { describe, expect, test, vi } from 'vitest';
+import { AudioQueue } from '../../src/queue/audio-queue.ts';
+import { connect, openConnection } from '../../src/queue/connection.ts';
+import { Ledger } from '../chaos/support/ledger.ts';
+import { makeRecording } from '../chaos/support/recordings.ts';
+import { TEST_ADDON_BUILT } from '../engine/test-addon.ts';
+import { FakeWorker } from '../support/fake-worker.ts';
+import { temporaryFolder } from '../support/redis.ts';
+import { type Deployment, startCluster, startSentinels } from '../support/redis-processes.ts';
+
+vi.setConfig({ testTimeout: 90_000 });
+
+const MODEL = 'fake';
+const SECONDS = 1.024;
+/** Before the primary is killed, and again while nobody has taken over yet. */
+const JOBS = 40;
+
+/** Two workers and a producer go on while the primary is killed. */
+async function failOver({ address, primary, replica }: Deployment): Promise<void> {
+  await using folder = await temporaryFolder();
+  const options = {
+    address,
+    folder: folder.path,
+    models: { [MODEL]: {} },
+    settings: { lockDurationMs: 4_000, stalledIntervalMs: 1_000 },
+  };
+  await using _first = await FakeWorker.start(options);
+  await using _second = await FakeWorker.start(options);
+  await using queue = await AudioQueue.open({ address, model: MODEL, whenDisconnected: 'wait' });
+  const recordings = Array.from({ length: 4 }, (_, seed) =>
+    makeRecording(folder.path, SECONDS, seed + 1),
+  );
+  const ledger = new Ledger();
+  const job = (name: string, at: number) => {
+    const recording = recordings[at % recordings.length];
+    if (recording === undefined) throw new Error('there are recordings');
+    const id = `${name}-${at}`;
+    ledger.expect(id, { text: recording.text });
+    return { id, input: { kind: 'path', path: recording.path } } as const;
+  };
+  const jobs = (name: string) => Array.from({ length: JOBS }, (_, at) => job(name, at));
+
+  let ended = 0;
+  const busy = new Promise<void>((resolve) => {
+    queue.on('completed', () => {
+      ended += 1;
+      if (ended === 3) resolve();
+    });
+  });
+  const ids = await queue.addMany(jobs('before'));
+  await busy;
+  primary.process.kill('SIGKILL');
+  await once(primary.process, 'exit');
+  ids.push(...(await queue.addMany(jobs('after'))));
+  await Promise.all(ids.map((id) => queue.waitFor(id)));
+
+  const connection = openConnection(address, { role: 'patient', name: 'test' });
+  await connect(connection, address);
+  const { port: peer } = new URL(
+    `redis://${connection.stream.remoteAddress}:${connection.stream.remotePort}`,
+  );
+  expect(Number(peer)).toBe(replica.port);
+  const resultsDir = path.join(folder.path, 'results');
+  expect(await ledger.account({ queue, connection, resultsDir })).toEqual({
+    jobs: 2 * JOBS,
+    completed: 2 * JOBS,
+    failed: 0,
+    lost: 0,
+    doubled: 0,
+    findings: [],
+  });
+  connection.disconnect();
+}
+
+describe.skipIf(!TEST_ADDON_BUILT)(
+  'when the primary is killed under load, nothing is lost or doubled',
+  () => {
+    test('with Sentinels, which ask for passwords as the servers do', async () => {
+      await using deployment = await startSentinels({
+        password: 'queue',
+        sentinelPassword: 'watch',
+      });
+      await failOver(deployment);
+    });
+
+    test('with a Cluster', async () => {
+      await using deployment = await startCluster();
+      await failOver(deployment);
+    });
+  },
+);
