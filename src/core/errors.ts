@@ -60,6 +60,7 @@ const ERRORS = {
   CANCELLED: row('cancelled', 499, false, 'cancelled: %s'),
   JOB_NOT_FOUND: row('not_found', 404, false, 'no such job: %s'),
   JOB_NOT_FINISHED: row(INVALID, 409, false, 'the job has not completed: %s'),
+  JOB_TOO_NEW: row(SERVER, 503, true, 'the job was made by a newer version: %s'),
   JOB_NOT_RETRYABLE: row(INVALID, 409, false, 'only a failed job can be retried: %s'),
   BATCH_NOT_FOUND: row('not_found', 404, false, 'no such batch: %s'),
   RESULT_NOT_FOUND: row('not_found', 404, false, 'no such result: %s'),

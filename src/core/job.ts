@@ -2,6 +2,7 @@
 import { isAbsolute } from 'node:path';
 import { z } from 'zod';
 import { WavepoolError } from './errors.ts';
+import { parseLeniently } from './lenient-parse.ts';
 
 export const JOB_SCHEMA_VERSION = 1;
 
@@ -201,6 +202,14 @@ const request = {
 /** Of a job of any version: whose it is. */
 export const JobOwner = z.looseObject({ tenant: request.tenant });
 
+/** Of a job of any version: when it is too late for it. */
+export const JobLimits = z.looseObject({
+  clocks: z.looseObject({ deadlineAt: z.int().min(0).optional() }),
+});
+
+/** Of a job of any version. */
+const JobVersion = z.looseObject({ schemaVersion: z.int() });
+
 export const JobData = byTask(
   {
     schemaVersion: z.literal(JOB_SCHEMA_VERSION).default(JOB_SCHEMA_VERSION),
@@ -251,10 +260,32 @@ function parse<Schema extends z.ZodType>(
 
 /**
  * Job data as it came over the wire, checked and completed.
- * @throws {WavepoolError} INVALID_REQUEST
+ * @throws {WavepoolError} JOB_TOO_NEW when a newer producer made it, INVALID_REQUEST
  */
 export function parseJobData(raw: unknown): JobData {
+  if (isTooNew(raw)) {
+    const detail = `its schema version is ${raw.schemaVersion}, the newest one known here is ${JOB_SCHEMA_VERSION}`;
+    throw new WavepoolError('JOB_TOO_NEW', `${detail}; upgrade this program`);
+  }
   return parse(JobData, raw, 'job data');
+}
+
+/**
+ * For those who only show a job: of a newer one, what this version understands.
+ * @throws {WavepoolError} JOB_TOO_NEW when that is not enough, INVALID_REQUEST
+ */
+export function readJobData(raw: unknown): JobData {
+  if (!isTooNew(raw)) return parseJobData(raw);
+  try {
+    return parseLeniently(JobData, { ...raw, schemaVersion: JOB_SCHEMA_VERSION }, 'job data');
+  } catch {
+    return parseJobData(raw);
+  }
+}
+
+function isTooNew(raw: unknown): raw is z.infer<typeof JobVersion> {
+  const { data } = JobVersion.safeParse(raw);
+  return data !== undefined && data.schemaVersion > JOB_SCHEMA_VERSION;
 }
 
 /** @throws {WavepoolError} INVALID_REQUEST */

@@ -202,14 +202,14 @@ export class AudioQueue {
   /**
    * Runs a failed or cancelled job once more from the beginning, with all its attempts.
    * @returns false when it is in another state
-   * @throws {WavepoolError} JOB_NOT_FOUND, REDIS_UNAVAILABLE
+   * @throws {WavepoolError} JOB_NOT_FOUND, JOB_TOO_NEW, REDIS_UNAVAILABLE
    */
   async retry(id: JobId): Promise<boolean> {
     return this.#guard(async () => {
       const job = await this.#find(id);
       if ((await job.getState()) !== 'failed') return false;
-      await clearCancelMark(this.#connection, this.name, id);
       const data = parseJobData(job.data);
+      await clearCancelMark(this.#connection, this.name, id);
       await rememberDeadlines(this.#connection, this.name, [{ id, data }]);
       // One more chance, and alone in its batch as after any crash.
       const { crashCount, killCount = 0 } = data;

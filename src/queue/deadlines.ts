@@ -5,7 +5,7 @@
 import { Job, type Queue } from 'bullmq';
 import type { Redis } from 'ioredis';
 import { WavepoolError } from '../core/errors.ts';
-import type { JobData, JobId } from '../core/job.ts';
+import { type JobData, type JobId, JobLimits } from '../core/job.ts';
 import { failWaiting } from './fail-waiting.ts';
 import { deadlinesKey } from './queue-names.ts';
 
@@ -58,8 +58,8 @@ async function settle(
   nowMs: number,
 ): Promise<'failed' | 'ended' | 'running' | 'absent'> {
   const [name = '', id = ''] = member.split(MEMBER_SEPARATOR);
-  const job = await Job.fromId<JobData>(queueOf(name), id);
-  const deadlineAt = job?.data.clocks.deadlineAt;
+  const job = await Job.fromId(queueOf(name), id);
+  const deadlineAt = JobLimits.safeParse(job?.data).data?.clocks.deadlineAt;
   if (job === undefined || deadlineAt === undefined) {
     const score = Number(await connection.zscore(deadlinesKey(connection), member));
     return nowMs - score > NOT_ADDED_YET_MS ? 'ended' : 'absent';

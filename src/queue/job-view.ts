@@ -1,7 +1,7 @@
 /** A job as a reader sees it. */
 import type { Job } from 'bullmq';
 import { WavepoolError } from '../core/errors.ts';
-import { type JobData, JobOutcome, JobProgress, parseJobData } from '../core/job.ts';
+import { type JobData, JobOutcome, JobProgress, readJobData } from '../core/job.ts';
 import { failureOf, type JobFailure } from './failures.ts';
 
 /** `cancelled` is a failure with the code CANCELLED. */
@@ -105,7 +105,7 @@ function viewIn(job: Job, id: string, bullState: string): JobView | undefined {
   return {
     id,
     state,
-    data: parseJobData(job.data),
+    data: readJobData(job.data),
     priority: job.priority,
     attemptsMade: job.attemptsMade,
     progress: JobProgress.safeParse(job.progress).data,

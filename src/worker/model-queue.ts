@@ -1,6 +1,6 @@
 /** The queue of one model as a worker serves it: takes jobs, hears cancel requests, keeps locks. BullMQ does the rest. */
 import { setTimeout as delay } from 'node:timers/promises';
-import { type Job, WaitingError, Worker } from 'bullmq';
+import { DelayedError, type Job, WaitingError, Worker } from 'bullmq';
 import { toWavepoolError, WavepoolError } from '../core/errors.ts';
 import { type JobData, type JobOutcome, type JobProgress, parseJobData } from '../core/job.ts';
 import type { Logger } from '../core/logger.ts';
@@ -19,6 +19,8 @@ import type { Quarantine } from './quarantine.ts';
 const RETRY_DELAY_MS = 1_000;
 /** Between two questions to a Redis that has no room. */
 const NO_ROOM_RETRY_MS = 500;
+/** A job of a newer version is left to newer workers for so long, before it is looked at again. */
+const TOO_NEW_DELAY_MS = 5_000;
 /** Only the backstop for a lost machine: crashes are counted and limited by the hand-back. */
 const MAX_STALLED_COUNT = 5;
 
@@ -215,6 +217,12 @@ export class ModelQueue {
       await job.moveToWait(token);
       this.#release(String(job.id));
       return new WaitingError(error.message);
+    }
+    if (error.code === 'JOB_TOO_NEW') {
+      logger.warn({ code: error.code }, error.message);
+      await job.moveToDelayed(Date.now() + TOO_NEW_DELAY_MS, token);
+      this.#release(String(job.id));
+      return new DelayedError(error.message);
     }
     if (error.code === 'INTERNAL') logger.error({ err: thrown }, 'job failed unexpectedly');
     else logger.info({ code: error.code }, error.message);
