@@ -40,6 +40,9 @@ export interface RunJobContext {
   readonly onSubmitted: (jobId: string) => void;
 }
 
+/** A failover of Redis may lose what it has only just confirmed, a job too; that often an input's job is added again. */
+const MOST_LOSSES = 3;
+
 /**
  * Runs the input's job. An earlier run may have left it waiting, running or ended; then it is not run twice, but one that
  * failed for a reason that may have gone is retried.
@@ -48,16 +51,23 @@ export interface RunJobContext {
  * input then moves on to the next id.
  */
 export async function runJob(input: RunInput, context: RunJobContext): Promise<InputEnd> {
-  for (let generation = 0; ; generation += 1) {
+  let generation = 0;
+  for (let losses = 0; ; ) {
     const jobId = jobIdOf(input, generation, context);
     const known = await submit(jobId, input, context);
     context.onSubmitted(jobId);
     const end = await endOf(jobId, known, context);
+    if (end.kind === 'lost') {
+      losses += 1;
+      if (losses > MOST_LOSSES) return failed(jobId, end.error);
+      continue;
+    }
     if (end.kind !== 'completed') return end;
     const result = await readResult(end.outcome.resultKey, context.results);
     if (result !== undefined) return { kind: 'done', jobId, outcome: end.outcome, result };
     if (known?.state !== 'completed')
       return failed(jobId, new WavepoolError('RESULT_NOT_FOUND', end.outcome.resultKey));
+    generation += 1;
   }
 }
 
@@ -93,6 +103,8 @@ async function submit(
 
 type End =
   | { readonly kind: 'completed'; readonly outcome: JobOutcome }
+  /** The queue no longer knows the job. */
+  | { readonly kind: 'lost'; readonly error: WavepoolError }
   | Exclude<InputEnd, { kind: 'done' }>;
 
 async function endOf(
@@ -110,7 +122,7 @@ async function endOf(
     if (view?.failure !== undefined)
       return { kind: 'failed', jobId, ...codeAndMessage(view.failure) };
     if (signal.aborted) return { kind: 'left', jobId };
-    if (view === undefined) return failed(jobId, toWavepoolError(error));
+    if (view === undefined) return { kind: 'lost', error: toWavepoolError(error) };
     throw error;
   }
 }

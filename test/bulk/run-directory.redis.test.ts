@@ -1,6 +1,6 @@
 import { mkdirSync, readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from 'vitest';
 import { OutputFolder } from '../../src/bulk/output-folder.ts';
 import { type RunDirectoryOptions, runDirectory } from '../../src/bulk/run-directory.ts';
 import { resolveRoots } from '../../src/bulk/scan.ts';
@@ -193,6 +193,27 @@ test('jobs that wait in the queue since an earlier run are found again, not adde
   const { summary, ran } = await runWithWorker();
   expect(summary.done).toBe(2);
   expect(ran).toEqual(['a.wav', 'b.wav']);
+});
+
+test('a job that the queue has lost, as a failover may, is added again', async () => {
+  write({ 'a.wav': 'alpha' });
+  let submissions = 0;
+  const running = run({
+    onEvent: ({ type }) => {
+      if (type === 'submitted') submissions += 1;
+      // It is told in the middle of the wait for the job that is taken away now.
+      if (type === 'submitted' && submissions === 1) void loseJob();
+    },
+  });
+  async function loseJob(): Promise<void> {
+    const [lost] = await queue.list({ limit: 1 });
+    await queue.remove(lost?.id ?? '');
+  }
+  await vi.waitUntil(() => submissions === 2, { timeout: 20_000 });
+  const worker = startWorker();
+  expect(await running).toMatchObject({ done: 1, failed: [] });
+  await worker.close();
+  expect(worker.ran).toEqual(['a.wav']);
 });
 
 test('a job that ended while nobody listened is only rendered', async () => {
