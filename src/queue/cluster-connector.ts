@@ -13,6 +13,8 @@ import type { RedisHost } from './redis-url.ts';
 
 /** What stands for `wavepool` at the beginning of all keys. */
 export const CLUSTER_PREFIX = '{wavepool}';
+/** That of every key with this prefix: `CLUSTER KEYSLOT {wavepool}`. */
+export const CLUSTER_SLOT = 3_464;
 
 const ASK_TIMEOUT_MS = 2_000;
 
@@ -102,10 +104,9 @@ abstract class ClusterConnector extends AbstractConnector {
     });
     try {
       await node.connect();
-      const slot = await node.cluster('KEYSLOT', CLUSTER_PREFIX);
       const ranges = parseSlots(await node.cluster('SLOTS'), host);
       for (const { nodes } of ranges) this.#remember(nodes);
-      const range = ranges.find(({ first, last }) => first <= slot && slot <= last);
+      const range = ranges.find(({ first, last }) => first <= CLUSTER_SLOT && CLUSTER_SLOT <= last);
       const [primary] = range?.nodes ?? [];
       if (primary === undefined) throw new Error('CLUSTERDOWN Hash slot not served');
       return primary;

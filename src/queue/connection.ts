@@ -1,7 +1,7 @@
 /** Connections to Redis: how they are named, how they fail, and whether the server is fit to hold a queue. */
 import { Redis, type RedisOptions } from 'ioredis';
 import { WavepoolError } from '../core/errors.ts';
-import { connectorTo, isOnCluster } from './cluster-connector.ts';
+import { CLUSTER_SLOT, connectorTo, isOnCluster } from './cluster-connector.ts';
 import { readinessKey } from './queue-names.ts';
 import { describeRedisUrl, parseRedisUrl, type RedisTarget } from './redis-url.ts';
 
@@ -50,8 +50,9 @@ export function describeAddress(address: RedisAddress): string {
  * one that has the key, loads its data, or knows too few replicas. The command is sent again when the connection has been
  * opened anew, for that is when the right server is looked for.
  */
-const ASK_AGAIN =
-  /^(READONLY|UNBLOCKED|LOADING|MASTERDOWN|NOREPLICAS|MOVED|ASK|TRYAGAIN|CLUSTERDOWN)\b/;
+const ASK_AGAIN = new RegExp(
+  `^(READONLY|UNBLOCKED|LOADING|MASTERDOWN|NOREPLICAS|TRYAGAIN|CLUSTERDOWN|(MOVED|ASK) ${CLUSTER_SLOT})\\b`,
+);
 
 /** Grows while connections are refused or answer that they are the wrong one. */
 function backoff() {

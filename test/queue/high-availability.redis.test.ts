@@ -3,13 +3,25 @@ import { once } from 'node:events';
 import path from 'node:path';
 import { describe, expect, test, vi } from 'vitest';
 import { AudioQueue } from '../../src/queue/audio-queue.ts';
-import { connect, openConnection } from '../../src/queue/connection.ts';
+import {
+  checkRedis,
+  closeConnection,
+  connect,
+  openConnection,
+  type RedisAddress,
+  toRedisError,
+} from '../../src/queue/connection.ts';
 import { Ledger } from '../chaos/support/ledger.ts';
 import { makeRecording } from '../chaos/support/recordings.ts';
 import { TEST_ADDON_BUILT } from '../engine/test-addon.ts';
 import { FakeWorker } from '../support/fake-worker.ts';
 import { temporaryFolder } from '../support/redis.ts';
-import { type Deployment, startCluster, startSentinels } from '../support/redis-processes.ts';
+import {
+  type Deployment,
+  redisProcesses,
+  startCluster,
+  startSentinels,
+} from '../support/redis-processes.ts';
 
 vi.setConfig({ testTimeout: 90_000 });
 
@@ -57,8 +69,7 @@ async function failOver({ address, primary, replica }: Deployment): Promise<void
   ids.push(...(await queue.addMany(jobs('after'))));
   await Promise.all(ids.map((id) => queue.waitFor(id)));
 
-  const connection = openConnection(address, { role: 'patient', name: 'test' });
-  await connect(connection, address);
+  const connection = await open(address, 'patient');
   const { port: peer } = new URL(
     `redis://${connection.stream.remoteAddress}:${connection.stream.remotePort}`,
   );
@@ -92,3 +103,70 @@ describe.skipIf(!TEST_ADDON_BUILT)(
     });
   },
 );
+
+test('what a server may not do just now is waited for or refused, as the connection likes, and never lost', async () => {
+  await using processes = await redisProcesses();
+  const server = await processes.server();
+  const address = { kind: 'url', url: `redis://127.0.0.1:${server.port}` } as const;
+  const [patient, hasty, reader] = await Promise.all([
+    open(address, 'patient'),
+    open(address, 'fail-fast'),
+    open(address, 'patient'),
+  ]);
+  const states = [
+    // It is another one's replica, for so long.
+    [() => server.client.replicaof('127.0.0.1', '1'), () => server.client.replicaof('NO', 'ONE')],
+    // Too few replicas are in step with it.
+    [
+      () => server.client.config('SET', 'min-replicas-to-write', '1'),
+      () => server.client.config('SET', 'min-replicas-to-write', '0'),
+    ],
+  ] as const;
+  for (const [index, [begin, end]] of states.entries()) {
+    const read = reader.xread('BLOCK', 0, 'STREAMS', 'stream', '$');
+    await patient.ping();
+    await begin();
+    const refused: unknown = await hasty.set('key', index).catch(toRedisError);
+    expect(refused).toMatchObject({ code: 'REDIS_UNAVAILABLE' });
+    const waiting = patient.incr('count');
+    const reconnecting = once(patient, 'reconnecting');
+    await reconnecting;
+    await end();
+    expect(await waiting).toBe(index + 1);
+    await patient.xadd('stream', '*', 'at', index);
+    expect(await read).toMatchObject([['stream', [[expect.any(String), ['at', `${index}`]]]]]);
+  }
+  for (const connection of [patient, hasty, reader]) closeConnection(connection);
+});
+
+test('a server is told apart from a replica and from a node of a Cluster, and a Cluster from a server', async () => {
+  await using processes = await redisProcesses();
+  const server = await processes.server();
+  const replica = await processes.server([`replicaof 127.0.0.1 ${server.port}`]);
+  const node = await processes.server(['cluster-enabled yes']);
+  const check = async (url: string) => {
+    const connection = await open({ kind: 'url', url }, 'fail-fast');
+    return checkRedis(connection).finally(() => closeConnection(connection));
+  };
+  await expect(check(`redis://127.0.0.1:${replica.port}`)).rejects.toMatchObject({
+    code: 'REDIS_UNSUITABLE',
+    message: expect.stringContaining('replica'),
+  });
+  await expect(check(`redis://127.0.0.1:${node.port}`)).rejects.toMatchObject({
+    code: 'REDIS_UNSUITABLE',
+    message: expect.stringContaining('redis+cluster://'),
+  });
+  await expect(check(`redis+cluster://127.0.0.1:${server.port}`)).rejects.toMatchObject({
+    code: 'REDIS_UNAVAILABLE',
+    message: expect.stringContaining('cluster support disabled'),
+  });
+  await expect(check(`redis+sentinel://127.0.0.1:${server.port}/queue`)).rejects.toMatchObject({
+    code: 'REDIS_UNAVAILABLE',
+  });
+});
+
+async function open(address: RedisAddress, role: 'patient' | 'fail-fast') {
+  const connection = openConnection(address, { role, name: 'test' });
+  await connect(connection, address);
+  return connection;
+}
