@@ -1,6 +1,8 @@
 # ggml's CPU backend, built statically from the source tree inside the pinned npm package nodejs-whisper.
 # Only the sources of that package are used, never its JavaScript.
-get_filename_component(NODE_MODULES "${CMAKE_SOURCE_DIR}/../node_modules" REALPATH)
+# Where the package is installed for somebody, npm may have put what it needs elsewhere.
+set(NODE_MODULES_DIR "${CMAKE_SOURCE_DIR}/../node_modules" CACHE PATH "folder of the npm packages")
+get_filename_component(NODE_MODULES "${NODE_MODULES_DIR}" REALPATH)
 set(WHISPER_CPP_DIR "${NODE_MODULES}/nodejs-whisper/cpp/whisper.cpp" CACHE PATH "whisper.cpp source tree")
 if(NOT EXISTS "${WHISPER_CPP_DIR}/ggml/CMakeLists.txt")
   message(FATAL_ERROR "ggml's sources are missing at ${WHISPER_CPP_DIR}: run `npm ci` first")

@@ -1,13 +1,16 @@
-// Builds the native code. Usage: node scripts/build-native.mjs [--tests] [--sanitize=address,undefined|thread] [--jobs=N]
+// Builds the native code. Usage: node scripts/build-native.mjs [--tests] [--progress] [--sanitize=address,undefined|thread] [--jobs=N]
 //   (nothing)    build/release/Release/addon.node
 //   --tests      also addon_test.node beside it, and build/release/native_tests and whisper_cli
+//   --progress   also tells on stderr how far it has got
 //   --sanitize   only native_tests, in build/asan or build/tsan
 // Takes well under two seconds when nothing has changed.
-import { spawnSync } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { availableParallelism } from 'node:os';
 import path from 'node:path';
+import { createInterface } from 'node:readline';
 import { parseArgs } from 'node:util';
 
 const ROOT = path.resolve(import.meta.dirname, '..');
@@ -17,6 +20,7 @@ const SANITIZED = { 'address,undefined': 'asan', thread: 'tsan' };
 const { values: options } = parseArgs({
   options: {
     tests: { type: 'boolean', default: false },
+    progress: { type: 'boolean', default: false },
     sanitize: { type: 'string' },
     jobs: { type: 'string', default: String(Math.min(availableParallelism(), 8)) },
   },
@@ -39,6 +43,26 @@ function run(command, args) {
   return fail(`${command} failed${error ? `: ${error.message}` : ''}`);
 }
 
+/** Like `run`, and writes a line for each tenth that is done: `[ 40%]` of Make, `[120/300]` of Ninja. */
+async function runWithProgress(command, args) {
+  const child = spawn(command, args, { cwd: ROOT, stdio: ['ignore', 'pipe', 'inherit'] });
+  const ended = once(child, 'close');
+  const lines = [];
+  let told = -1;
+  for await (const line of createInterface(child.stdout)) {
+    lines.push(line);
+    const [, percent, done, all] = /^\[\s*(?:(\d+)%|(\d+)\/(\d+))\]/.exec(line) ?? [];
+    const tenths = Math.floor(percent === undefined ? (10 * done) / all : percent / 10);
+    if (tenths > told) process.stderr.write(`native: ${10 * tenths} % compiled\n`);
+    if (tenths > told) told = tenths;
+  }
+  const [status] = await ended;
+  const output = lines.join('\n');
+  if (status === 0) return output;
+  process.stderr.write(`${output}\n`);
+  return fail(`${command} failed`);
+}
+
 const has = (tool) => spawnSync(tool, ['--version'], { stdio: 'ignore' }).status === 0;
 
 /** Configures once per set of arguments; CMake itself notices changed lists and sources. */
@@ -52,7 +76,14 @@ function configure(build, command, args) {
   writeFileSync(stamp, key);
 }
 
-if (!has('cmake')) fail('cmake is not installed: run `npm run setup`');
+/** Beside the sources; of an installed package, where npm has put the sources of ggml. */
+function nodeModules() {
+  if (existsSync(path.join(ROOT, 'node_modules/nodejs-whisper'))) return [];
+  const manifest = createRequire(import.meta.url).resolve('nodejs-whisper/package.json');
+  return [`--CDNODE_MODULES_DIR=${path.resolve(manifest, '../..')}`];
+}
+
+if (!has('cmake')) fail('cmake is not installed: `wavepool doctor` shows the command that does');
 const startedAt = performance.now();
 let build;
 let targets;
@@ -72,6 +103,7 @@ if (options.sanitize === undefined) {
     '--out',
     build,
     `--CDNATIVE_TESTS=${tests ? 'ON' : 'OFF'}`,
+    ...nodeModules(),
   ]);
 } else {
   const folder = SANITIZED[options.sanitize];
@@ -88,7 +120,8 @@ if (options.sanitize === undefined) {
     `-DNATIVE_SANITIZE=${options.sanitize}`,
   ]);
 }
-const output = run('cmake', ['--build', build, '--parallel', options.jobs, '--target', ...targets]);
+const buildArgs = ['--build', build, '--parallel', options.jobs, '--target', ...targets];
+const output = await (options.progress ? runWithProgress : run)('cmake', buildArgs);
 const compiled = output.split('\n').filter((line) => /Building C(XX)? object/.test(line)).length;
 const seconds = ((performance.now() - startedAt) / 1000).toFixed(1);
 process.stdout.write(

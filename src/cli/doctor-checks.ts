@@ -34,21 +34,25 @@ export interface DoctorProbes {
   missingModels(): Promise<readonly string[]>;
 }
 
-export function checkMachine(probes: DoctorProbes): Promise<Check[]> {
+export async function checkMachine(probes: DoctorProbes): Promise<Check[]> {
   const { config } = probes;
+  const addon = await checkAddon(probes);
+  /** Whoever has the addon needs nothing to build it with. */
+  const toBuild = (check: Check): Check =>
+    check.state === 'missing' && addon.state === 'ok' ? { ...check, state: 'warning' } : check;
   return Promise.all([
-    Promise.resolve(checkNode(process.versions.node)),
-    checkAddon(probes),
+    checkNode(process.versions.node),
+    addon,
     checkProgram('compiler', ['c++', 'g++', 'clang++'], config, {
       ...install('build-essential', undefined),
       needed: 'to build the addon',
-    }),
+    }).then(toBuild),
     checkProgram('cmake', ['cmake'], config, {
       ...install('cmake', 'cmake'),
       needed: 'to build the addon',
       oldest: OLDEST_CMAKE,
-    }),
-    Promise.resolve(checkJsonHeader()),
+    }).then(toBuild),
+    toBuild(checkJsonHeader()),
     checkCpu(),
     checkRedis(config),
     checkProgram('ffmpeg', ['ffmpeg'], config, {
@@ -58,7 +62,7 @@ export function checkMachine(probes: DoctorProbes): Promise<Check[]> {
     checkModels(probes),
     checkFolder(config.dataDir),
     checkDisk(config.dataDir),
-    Promise.resolve(checkMemory()),
+    checkMemory(),
   ]);
 }
 
@@ -74,7 +78,7 @@ async function checkAddon(probes: DoctorProbes): Promise<Check> {
     return { name: 'addon', state: 'ok', detail: `build ${await probes.loadAddon()}` };
   } catch (error) {
     const { message } = toWavepoolError(error);
-    return { name: 'addon', state: 'missing', detail: message, fix: 'npm run build:native' };
+    return { name: 'addon', state: 'missing', detail: message, fix: 'wavepool doctor --build' };
   }
 }
 

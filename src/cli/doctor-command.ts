@@ -1,6 +1,7 @@
 /** `wavepool doctor`: what is missing on this machine and the command that installs it. */
 import type { Command } from 'commander';
 import { createColors } from 'picocolors';
+import { buildAddon } from './build-addon.ts';
 import type { CliContext } from './context.ts';
 import type { Check, DoctorProbes } from './doctor-checks.ts';
 import { checkMachine } from './doctor-checks.ts';
@@ -10,6 +11,7 @@ import { addPlaceOptions, placesOf } from './options.ts';
 import { textTable } from './text-table.ts';
 
 interface DoctorOptions extends PlaceOptions {
+  readonly build?: true;
   readonly json?: true;
 }
 
@@ -22,10 +24,12 @@ export function addDoctorCommand(
     .command('doctor')
     .description('show what is missing on this machine and the command that installs it');
   addPlaceOptions(command)
+    .option('--build', 'compile the native addon first, where it is not there or not up to date')
     .option('--json', 'print the checks as one JSON object on stdout')
     .addHelpText('after', '\nExit code: 0 when nothing is missing, else 3.')
     .action(async (options: DoctorOptions) => {
       const config = placesOf(context.config, options);
+      if (options.build === true) await buildAddon(context.stderr);
       const checks = await checkMachine(probesFor(config));
       const ok = checks.every(({ state }) => state !== 'missing');
       const text = options.json === true ? json(ok, checks) : table(checks, context);

@@ -6,8 +6,9 @@ import { printLine } from './context.ts';
 
 /** What a person at the terminal can do. Codes without a line explain themselves. */
 const WAYS_OUT: Partial<Record<ErrorCode, string>> = {
-  ADDON_MISSING: '`npm run quickstart` does all set-up',
-  CPU_UNSUPPORTED: 'build the addon on this machine with `npm run build:native`',
+  ADDON_MISSING:
+    '`wavepool doctor --build` compiles it; in a checkout `npm run quickstart` does all set-up',
+  CPU_UNSUPPORTED: 'use a machine with an x86-64-v3 processor (2013 or newer)',
   CAPACITY_UNVALIDATED:
     'use --slots auto, or --unvalidated-slots N to try a count at your own risk',
   FFMPEG_MISSING: 'install ffmpeg; `wavepool doctor` shows the command',

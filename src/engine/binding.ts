@@ -135,10 +135,25 @@ function requireCpu(): void {
   if (missing.length > 0) throw new WavepoolError('CPU_UNSUPPORTED', missing.join(', '));
 }
 
+/** The package that brings the addon for this machine, where there is one. */
+const PREBUILT = `@wavepool/${process.platform}-${process.arch}`;
+
 /**
- * Where `npm run build:native` leaves the addon, both for the sources and for `dist/`.
+ * The addon that was built here, else the prebuilt one where its package is installed; where neither is, the place of the
+ * first, which `wavepool doctor --build` fills.
  */
-export function addonPath(file: 'addon.node' | 'addon_test.node' = 'addon.node'): string {
+export function addonPath(): string {
+  const built = builtAddonPath('addon.node');
+  if (existsSync(built)) return built;
+  try {
+    return createRequire(import.meta.url).resolve(`${PREBUILT}/addon.node`);
+  } catch {
+    return built;
+  }
+}
+
+/** Where `scripts/build-native.mjs` leaves an addon, both for the sources and for `dist/`. */
+export function builtAddonPath(file: 'addon.node' | 'addon_test.node'): string {
   const relative = path.join('build', 'release', 'Release', file);
   let folder = import.meta.dirname;
   while (!existsSync(path.join(folder, 'native', 'CMakeLists.txt'))) {
@@ -149,6 +164,9 @@ export function addonPath(file: 'addon.node' | 'addon_test.node' = 'addon.node')
   return path.join(folder, relative);
 }
 
+const HOW_TO_BUILD =
+  'build it with `wavepool doctor --build`, or ask `wavepool doctor` what this machine lacks';
+
 /**
  * Loads the addon at `file`. Loading again gives the same exports.
  * @throws {WavepoolError} CPU_UNSUPPORTED, ADDON_MISSING
@@ -156,19 +174,14 @@ export function addonPath(file: 'addon.node' | 'addon_test.node' = 'addon.node')
 export function loadBinding(file: string): Binding {
   requireCpu();
   if (!existsSync(file)) {
-    throw new WavepoolError(
-      'ADDON_MISSING',
-      `${file} does not exist; build it with \`npm run build:native\`, or ask \`wavepool doctor\` what this machine lacks`,
-    );
+    throw new WavepoolError('ADDON_MISSING', `${file} does not exist; ${HOW_TO_BUILD}`);
   }
   try {
     // The addon is what this file mirrors; native code checks its arguments again.
     return createRequire(import.meta.url)(file) as Binding;
   } catch (cause) {
-    throw new WavepoolError(
-      'ADDON_MISSING',
-      `${file} cannot be loaded; build it with \`npm run build:native\`, or ask \`wavepool doctor\` what this machine lacks`,
-      { cause },
-    );
+    throw new WavepoolError('ADDON_MISSING', `${file} cannot be loaded; ${HOW_TO_BUILD}`, {
+      cause,
+    });
   }
 }

@@ -162,7 +162,7 @@ class NativeModel implements LoadedModel {
 export interface NativeEngineOptions {
   /**
    * The addon to load.
-   * @defaultValue where `npm run build:native` leaves it
+   * @defaultValue see `addonPath`
    */
   readonly addon?: string | undefined;
 }

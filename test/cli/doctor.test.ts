@@ -34,7 +34,7 @@ test('what is missing ends with exit code 3 and the command that brings it', asy
   const { code, stdout } = await runCli(['doctor'], { loadAddon });
   expect(code).toBe(3);
   expect(stdout).toMatch(/^addon +MISSING +the native addon is not built: \/build/m);
-  expect(stdout).toMatch(/^ {2}addon +npm run build:native$/m);
+  expect(stdout).toMatch(/^ {2}addon +wavepool doctor --build$/m);
 });
 
 test('models that are not installed are a warning with the command that pulls them', async () => {

@@ -30,7 +30,7 @@ test('a missing addon is reported with the command that builds it', async () => 
   expect(() => engine.build).toThrow(
     expect.objectContaining({
       code: 'ADDON_MISSING',
-      message: expect.stringMatching(/build:native.*doctor/),
+      message: expect.stringMatching(/wavepool doctor --build/),
     }),
   );
   await expect(engine.loadModel('any.gguf')).rejects.toMatchObject({ code: 'ADDON_MISSING' });

@@ -1,8 +1,8 @@
 /** The test addon: the addon with the fake families and injectable faults (native/tests/faults.h). */
 import { existsSync } from 'node:fs';
-import { addonPath, loadBinding, type TestBinding } from '../../src/engine/binding.ts';
+import { builtAddonPath, loadBinding, type TestBinding } from '../../src/engine/binding.ts';
 
-export const TEST_ADDON = addonPath('addon_test.node');
+export const TEST_ADDON = builtAddonPath('addon_test.node');
 
 export const TEST_ADDON_BUILT = existsSync(TEST_ADDON);
 
