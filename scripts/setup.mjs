@@ -7,6 +7,7 @@ import { existsSync, statSync } from 'node:fs';
 import path from 'node:path';
 import process from 'node:process';
 import { fileURLToPath, pathToFileURL } from 'node:url';
+import { ensureS3Server } from './s3-server.mjs';
 import { ensureSystemPackages } from './system-packages.mjs';
 
 export const ROOT = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '..');
@@ -54,6 +55,7 @@ export function setup({ forTests = false } = {}) {
   for (const model of [...MODELS, ...(forTests ? TEST_MODELS : [])]) {
     run(process.execPath, ['dist/src/cli/main.js', 'models', 'pull', model, '--quiet']);
   }
+  if (forTests) ensureS3Server();
 }
 
 if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {

@@ -9,7 +9,7 @@ import { createLogger } from '../src/core/logger.ts';
 import type { WorkerSettings } from '../src/core/worker-settings.ts';
 import { NativeEngine } from '../src/engine/native-engine.ts';
 import { EmbeddedRedis } from '../src/queue/embedded-redis.ts';
-import { LocalResultStore } from '../src/storage/local-result-store.ts';
+import { openStorage } from '../src/storage/open-storage.ts';
 import { AudioWorker } from '../src/worker/audio-worker.ts';
 
 /** For a worker that is told to end by itself, and not through its supervisor. */
@@ -29,8 +29,10 @@ async function start(settings: WorkerSettings): Promise<void> {
   privateRedisOf = settings.privateRedisOf;
   try {
     const engine = new NativeEngine({ addon: settings.addonPath });
-    const results = await LocalResultStore.open(settings.resultsDir);
-    worker = new AudioWorker({ settings, engine, planner: engine, results, logger, report });
+    const maxObjectBytes = settings.urls.maxBytes;
+    const { results, places } = await openStorage({ ...settings, maxObjectBytes });
+    const stores = { results, places };
+    worker = new AudioWorker({ settings, engine, planner: engine, ...stores, logger, report });
     await worker.start();
     report({ type: 'ready' });
   } catch (thrown) {

@@ -2,6 +2,7 @@
 import { isAbsolute } from 'node:path';
 import { z } from 'zod';
 import { WavepoolError } from './errors.ts';
+import { BucketName, ObjectKey } from './s3-settings.ts';
 
 export const JOB_SCHEMA_VERSION = 1;
 
@@ -86,7 +87,21 @@ export const UrlInput = z.strictObject({
 });
 export type UrlInput = z.infer<typeof UrlInput>;
 
-export const JobInput = z.discriminatedUnion('kind', [PathInput, UploadInput, UrlInput]);
+/** An object that the worker fetches with its own credentials, from a bucket that its settings allow. */
+export const ObjectInput = z.strictObject({
+  kind: z.literal('object'),
+  bucket: BucketName,
+  key: ObjectKey,
+  rawFormat: RawAudioFormat.optional(),
+});
+export type ObjectInput = z.infer<typeof ObjectInput>;
+
+export const JobInput = z.discriminatedUnion('kind', [
+  PathInput,
+  UploadInput,
+  UrlInput,
+  ObjectInput,
+]);
 export type JobInput = z.infer<typeof JobInput>;
 
 /** How speech is told from silence. */

@@ -4,7 +4,9 @@ import { basename } from 'node:path';
 import type { InputResource, JobResource } from '../core/api.ts';
 import { errorRow } from '../core/errors.ts';
 import type { JobInput } from '../core/job.ts';
+import { formatObjectAddress } from '../core/s3-settings.ts';
 import type { JobView } from '../queue/job-view.ts';
+import { inputName } from '../storage/inputs.ts';
 
 export function jobResource(view: JobView): JobResource {
   const { id, state, data, priority, progress, outcome, failure } = view;
@@ -39,6 +41,8 @@ export function inputResource(input: JobInput): InputResource {
       return { kind: 'path', name: basename(input.path), path: input.path };
     case 'upload':
       return { kind: 'upload', name: input.name, uploadId: input.id };
+    case 'object':
+      return { kind: 'object', name: inputName(input), object: formatObjectAddress(input) };
     case 'url':
       return { kind: 'url', name: input.name, url: withoutSecrets(input.url) };
     default:

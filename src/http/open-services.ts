@@ -1,6 +1,7 @@
-/** Opens what the server stands on, in the usual way: one Redis, one folder for results, one for uploads. */
+/** Opens what the server stands on, in the usual way: one Redis, and folders or a bucket for results and uploads. */
 
 import type { Logger } from '../core/logger.ts';
+import { NO_S3, type S3Settings } from '../core/s3-settings.ts';
 import { ApiKeys } from '../queue/api-keys.ts';
 import type { AudioQueue } from '../queue/audio-queue.ts';
 import { BatchStore } from '../queue/batches.ts';
@@ -10,8 +11,7 @@ import { readOverview } from '../queue/overview.ts';
 import { QueueRegistry, type QueueRegistryOptions } from '../queue/queue-registry.ts';
 import { SegmentFeed } from '../queue/segment-feed.ts';
 import { Sessions } from '../queue/sessions.ts';
-import { LocalResultStore } from '../storage/local-result-store.ts';
-import { UploadStore } from '../storage/uploads.ts';
+import { openStorage, SERVER_PATIENCE_MS } from '../storage/open-storage.ts';
 import { EventHub } from './events/event-hub.ts';
 import { type Every, everyInterval } from './events/every.ts';
 import { createMetrics } from './metrics.ts';
@@ -22,6 +22,8 @@ import { type HttpSettings, SESSION_LIFE_MS } from './settings.ts';
 export interface OpenServicesOptions extends Pick<QueueRegistryOptions, 'address' | 'models'> {
   readonly resultsDir: string;
   readonly uploadsDir: string;
+  /** Results and uploads may be in a bucket in place of the folders. @defaultValue they are not */
+  readonly s3?: S3Settings | undefined;
   readonly settings: HttpSettings;
   readonly version: string;
   readonly logger: Logger;
@@ -39,8 +41,11 @@ export interface OpenServicesOptions extends Pick<QueueRegistryOptions, 'address
 export async function openServices(options: OpenServicesOptions): Promise<Services> {
   const { address, models, settings, version, logger, closing } = options;
   const { now = Date.now, every = everyInterval } = options;
-  const results = await LocalResultStore.open(options.resultsDir, now);
-  const uploads = await UploadStore.open(options.uploadsDir, now);
+  const { resultsDir, uploadsDir, s3 = NO_S3 } = options;
+  const patienceMs = Math.min(s3.patienceMs, SERVER_PATIENCE_MS);
+  const storage = await openStorage({ resultsDir, s3: { ...s3, patienceMs }, now });
+  const { results } = storage;
+  const uploads = await storage.openUploads(uploadsDir);
   const metrics = createMetrics({ overview: () => readOverview(queues.connection, 0), now });
   const onOpen = (queue: AudioQueue): void => metrics.observe(queue);
   const queues = await QueueRegistry.open({ address, models, now, onOpen });

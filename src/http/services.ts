@@ -8,7 +8,7 @@ import type { QueueRegistry } from '../queue/queue-registry.ts';
 import type { SegmentFeed } from '../queue/segment-feed.ts';
 import type { Sessions } from '../queue/sessions.ts';
 import type { ResultStore } from '../storage/result-store.ts';
-import type { UploadStore } from '../storage/uploads.ts';
+import type { UploadStore } from '../storage/upload-store.ts';
 import type { EventHub } from './events/event-hub.ts';
 import type { Every } from './events/every.ts';
 import type { Metrics } from './metrics.ts';

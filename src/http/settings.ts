@@ -1,5 +1,6 @@
 /** What the server may be told; the command line fills it in. */
 import type { JobTask, ModelId } from '../core/job.ts';
+import type { ObjectPlace } from '../core/s3-settings.ts';
 
 export interface HttpSettings {
   /** An address to listen on; other than loopback only with an API key. */
@@ -12,6 +13,8 @@ export interface HttpSettings {
   readonly modelTasks: Readonly<Record<ModelId, JobTask>>;
   /** Folders in which inputs may be named by path; without any, none may. Real paths. */
   readonly inputRoots: readonly string[];
+  /** Below these inputs may be named by object; without any, none may. */
+  readonly objectRoots: readonly ObjectPlace[];
   readonly maxUploadBytes: number;
   /** Of JSON. */
   readonly maxBodyBytes: number;
@@ -39,6 +42,7 @@ export const DEFAULT_SETTINGS: HttpSettings = {
   defaultModel: 'moonshine-tiny',
   modelTasks: {},
   inputRoots: [],
+  objectRoots: [],
   maxUploadBytes: 2 * 1024 ** 3,
   maxBodyBytes: 1024 ** 2,
   maxQueued: 100_000,

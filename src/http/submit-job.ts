@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { basename } from 'node:path';
 import type { JobRequest, JobRequestInput, JobSettings } from '../core/api.ts';
 import type { JobInput, NewJob, OmitEach } from '../core/job.ts';
+import { assertInsideRoots, parseObjectAddress } from '../core/s3-settings.ts';
 import { claimIdempotencyKey } from '../queue/idempotency.ts';
 import type { FoundJob } from '../queue/queue-registry.ts';
 import { addUploadReferences } from '../queue/upload-references.ts';
@@ -68,7 +69,7 @@ export async function referToUploads(
  * @throws {WavepoolError} INPUT_FORBIDDEN, INPUT_NOT_FOUND, INVALID_REQUEST
  */
 export async function resolveRequestInput(
-  { path, uploadId, url, name, rawFormat }: JobRequestInput,
+  { path, uploadId, url, object, name, rawFormat }: JobRequestInput,
   { uploads, settings }: Services,
 ): Promise<JobInput> {
   const format = rawFormat === undefined ? {} : { rawFormat };
@@ -78,6 +79,11 @@ export async function resolveRequestInput(
   if (uploadId !== undefined) {
     await uploads.use(uploadId);
     return { kind: 'upload', id: uploadId, name: cleanName(name ?? ''), ...format };
+  }
+  if (object !== undefined) {
+    const address = parseObjectAddress(object);
+    assertInsideRoots(address, settings.objectRoots);
+    return { kind: 'object', ...address, ...format };
   }
   const address = url ?? '';
   return { kind: 'url', url: address, name: cleanName(name ?? nameInUrl(address)), ...format };

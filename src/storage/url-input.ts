@@ -4,14 +4,13 @@
  * redirect is a new URL that is checked the same way.
  */
 import { lookup } from 'node:dns/promises';
-import { mkdtemp, open, rm } from 'node:fs/promises';
+import { open } from 'node:fs/promises';
 import { isIP } from 'node:net';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import ipaddr from 'ipaddr.js';
 import { Agent, type Dispatcher, request } from 'undici';
 import { WavepoolError } from '../core/errors.ts';
 import type { UrlLimits } from '../core/worker-settings.ts';
+import { type FetchedInput, fetchToFile } from './fetched-file.ts';
 
 export type { UrlLimits } from '../core/worker-settings.ts';
 
@@ -21,11 +20,6 @@ export type ResolveName = (name: string) => Promise<readonly string[]>;
 export interface FetchOptions {
   /** @defaultValue the system's resolver */
   readonly resolve?: ResolveName;
-}
-
-export interface FetchedInput extends AsyncDisposable {
-  /** A temporary file; disposing removes it. */
-  readonly path: string;
 }
 
 const REDIRECTS = new Set([301, 302, 303, 307, 308]);
@@ -42,14 +36,9 @@ export async function fetchInput(
 ): Promise<FetchedInput> {
   const late = AbortSignal.timeout(limits.timeoutMs);
   const both = signal === undefined ? late : AbortSignal.any([signal, late]);
-  const folder = await mkdtemp(join(tmpdir(), 'wavepool-url-'));
-  const dispose = (): Promise<void> => rm(folder, { recursive: true, force: true });
   try {
-    const path = join(folder, 'input');
-    await new Fetch(limits, both, resolve).save(url, path);
-    return { path, [Symbol.asyncDispose]: dispose };
+    return await fetchToFile((path) => new Fetch(limits, both, resolve).save(url, path));
   } catch (error) {
-    await dispose();
     signal?.throwIfAborted();
     if (late.aborted) throw failed(`not within ${limits.timeoutMs} ms`, error);
     throw toFetchError(error);

@@ -17,6 +17,7 @@ import { PresencePublisher } from '../queue/presence.ts';
 import type { Engine } from '../runtime/engine.ts';
 import type { ModelEntry } from '../runtime/model-entry.ts';
 import type { ModelPlanner } from '../runtime/model-plan.ts';
+import type { InputPlaces } from '../storage/inputs.ts';
 import type { ResultStore } from '../storage/result-store.ts';
 import { ModelChanges } from './control-events.ts';
 import { ControlListener } from './control-listener.ts';
@@ -35,6 +36,8 @@ export interface AudioWorkerOptions {
   /** What models need, told from metadata; the engine, where it can tell. */
   readonly planner?: ModelPlanner | undefined;
   readonly results: ResultStore;
+  /** Where inputs that are not paths come from, besides URLs. @defaultValue the folders of the settings */
+  readonly places?: InputPlaces | undefined;
   readonly logger: Logger;
   readonly report: (message: WorkerMessage) => void;
 }
@@ -81,7 +84,7 @@ export class AudioWorker {
     this.#served = served;
     const { runtime, detector, allowance } = served;
     const { ffmpeg, uploadsDir, urls } = settings;
-    const places = { uploadsDir, urls };
+    const places = { uploadsDir, ...this.#options.places, urls };
     this.#processor = new JobProcessor({
       ...{ runtime, detector, results, allowance, ffmpeg, places },
       maxAudioSeconds: settings.maxAudioSeconds,

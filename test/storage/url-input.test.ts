@@ -40,7 +40,9 @@ function limits(changes: Partial<UrlLimits> = {}): UrlLimits {
 }
 
 async function leftovers(): Promise<string[]> {
-  return (await readdir(tmpdir())).filter((name) => name.startsWith('wavepool-url-'));
+  return (await readdir(tmpdir())).filter((name) =>
+    name.startsWith(`wavepool-input-${process.pid}-`),
+  );
 }
 
 test('a file is fetched, through redirects, and goes when it is disposed of', async () => {

@@ -1,32 +1,16 @@
-/** Uploaded audio, stored once under the SHA-256 of its bytes. */
+/** Uploads as files. */
 import { createHash, randomBytes } from 'node:crypto';
 import type { FileHandle } from 'node:fs/promises';
 import { link, mkdir, open, readdir, rename, rm, stat, utimes } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { WavepoolError } from '../core/errors.ts';
 import type { UploadId } from '../core/job.ts';
-
-export interface StoredUpload {
-  readonly id: UploadId;
-  readonly bytes: number;
-  /** Milliseconds since 1970. */
-  readonly usedAt: number;
-}
-
-export interface WriteUploadOptions {
-  readonly maxBytes: number;
-  /** Stored by itself, though the same bytes may be there: it can be removed without asking who else uses it. */
-  readonly isPrivate?: boolean | undefined;
-  /** Ends the write; nothing stays. */
-  readonly signal?: AbortSignal | undefined;
-}
-
-export interface SweepOptions {
-  /** Uploads that nobody has used since then are old. Milliseconds since 1970. */
-  readonly usedBefore: number;
-  /** Whether an unfinished job needs the upload. */
-  readonly isNeeded: (id: UploadId) => Promise<boolean>;
-}
+import type {
+  StoredUpload,
+  SweepOptions,
+  UploadStore,
+  WriteUploadOptions,
+} from './upload-store.ts';
 
 const ID = /^[0-9a-f]{64}$/;
 /** A write that takes longer than this was left by a process that died. */
@@ -44,7 +28,7 @@ export function uploadPath(root: string, id: UploadId): string {
 }
 
 /** Uploads as files in a local folder, or in one mounted by every worker machine. */
-export class UploadStore {
+export class LocalUploads implements UploadStore {
   readonly root: string;
   readonly #now: () => number;
 
@@ -53,15 +37,11 @@ export class UploadStore {
     this.#now = now;
   }
 
-  static async open(root: string, now: () => number = Date.now): Promise<UploadStore> {
+  static async open(root: string, now: () => number = Date.now): Promise<LocalUploads> {
     await mkdir(join(root, PARTS), { recursive: true, mode: 0o700 });
-    return new UploadStore(root, now);
+    return new LocalUploads(root, now);
   }
 
-  /**
-   * Stores the bytes as they come; memory does not grow with them. What ends early leaves nothing.
-   * @throws {WavepoolError} INPUT_TOO_LARGE, INPUT_EMPTY, STORAGE_FULL; what the source throws
-   */
   async write(
     source: AsyncIterable<Uint8Array>,
     options: WriteUploadOptions,
@@ -83,10 +63,6 @@ export class UploadStore {
     }
   }
 
-  /**
-   * Notes a use: the upload is kept for another period.
-   * @throws {WavepoolError} INPUT_NOT_FOUND
-   */
   async use(id: UploadId): Promise<StoredUpload> {
     const path = uploadPath(this.root, id);
     try {
@@ -98,7 +74,6 @@ export class UploadStore {
     }
   }
 
-  /** Whether there was one. */
   async remove(id: UploadId): Promise<boolean> {
     try {
       await rm(uploadPath(this.root, id));
@@ -109,7 +84,6 @@ export class UploadStore {
     }
   }
 
-  /** Removes what is old and not needed, and what dead writers left. Returns the ids that are gone. */
   async sweep({ usedBefore, isNeeded }: SweepOptions): Promise<UploadId[]> {
     await this.#removeStaleParts();
     const removed: UploadId[] = [];
