@@ -1,18 +1,25 @@
 /** `wavepool enqueue`: adds jobs to a model's queue and leaves them to its workers. */
-import { createHash } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import type { Command } from 'commander';
 import { InvalidArgumentError, Option } from 'commander';
 import { resolveRoots, type ScannedInput, scanInputs } from '../bulk/scan.ts';
 import type { NewJob, OmitEach, RawAudioFormat } from '../core/job.ts';
+import {
+  formatObjectAddress,
+  type ObjectAddress,
+  parseObjectAddress,
+} from '../core/s3-settings.ts';
 import { AudioQueue } from '../queue/audio-queue.ts';
 import type { CliContext } from './context.ts';
 import { printLine } from './context.ts';
+import { SharedUploads } from './enqueue-uploads.ts';
 import { EXIT } from './exit-codes.ts';
 import type { PlaceOptions } from './options.ts';
 import {
   addInputFormatOption,
   addOutputOptions,
   addQueueOptions,
+  addStorageOption,
   parseCount,
   parseDuration,
   placesOf,
@@ -40,7 +47,8 @@ interface EnqueueOptions extends PlaceOptions, TaskOptions {
 }
 
 const HELP = `
-Prints the id of each job, in the order of the inputs. Workers on the same Redis take them: \`wavepool worker\`.
+Prints the id of each job, in the order of the inputs. With --storage files are sent there first, and workers on other machines
+can read them. Workers on the same Redis take them: \`wavepool worker\`.
 \`wavepool jobs show ID\` tells how a job is doing. With --idempotency-key the same command may be repeated: a file whose job
 is known already is not added again, whatever became of that job.
 
@@ -50,7 +58,10 @@ export function addEnqueueCommand(program: Command, context: CliContext): void {
   const command = program
     .command('enqueue')
     .description('add files and directories to the queue of a model')
-    .argument('<path...>', 'audio or video files, or directories of them')
+    .argument(
+      '<path...>',
+      'audio or video files, directories of them, or objects (s3://BUCKET/KEY)',
+    )
     .addOption(
       new Option('--priority <n>', 'lower runs first (default: 1000)').argParser(parsePriority),
     )
@@ -78,6 +89,7 @@ export function addEnqueueCommand(program: Command, context: CliContext): void {
   addTaskOptions(command);
   addInputFormatOption(command);
   addQueueOptions(command);
+  addStorageOption(command);
   addOutputOptions(command);
   command.addHelpText('after', HELP).action(async (paths: string[], options: EnqueueOptions) => {
     await enqueue(paths, options, context);
@@ -89,11 +101,16 @@ async function enqueue(
   options: EnqueueOptions,
   context: CliContext,
 ): Promise<void> {
-  const roots = await resolveRoots(paths);
+  const objects = paths.filter((given) => given.startsWith('s3://')).map(parseObjectAddress);
+  const roots = await resolveRoots(paths.filter((given) => !given.startsWith('s3://')));
   const { model } = taskChoiceOf(options);
-  await using redis = await RedisAccess.open(placesOf(context.config, options));
+  const config = placesOf(context.config, options);
+  await using redis = await RedisAccess.open(config);
   await using queue = await AudioQueue.open({ address: redis.address, model });
-  const submission = new Submission(queue, options, context);
+  const isShared = config.s3.place !== undefined;
+  await using uploads = isShared ? await SharedUploads.open(config, redis.address) : undefined;
+  const submission = new Submission(queue, options, { context, uploads });
+  for (const address of objects) await submission.add(address);
   let skipped = 0;
   let problems = 0;
   const everyFile = options.inputFormat !== undefined;
@@ -118,13 +135,22 @@ class Submission {
   readonly #queue: AudioQueue;
   readonly #options: EnqueueOptions;
   readonly #context: CliContext;
+  readonly #uploads: SharedUploads | undefined;
   readonly #settings: OmitEach<NewJob, 'input'>;
-  #pending: ScannedInput[] = [];
+  #pending: Source[] = [];
 
-  constructor(queue: AudioQueue, options: EnqueueOptions, context: CliContext) {
+  constructor(
+    queue: AudioQueue,
+    options: EnqueueOptions,
+    {
+      context,
+      uploads,
+    }: { readonly context: CliContext; readonly uploads: SharedUploads | undefined },
+  ) {
     this.#queue = queue;
     this.#options = options;
     this.#context = context;
+    this.#uploads = uploads;
     const { priority, delay, attempts, tenant, partials, timeout, deadline } = options;
     this.#settings = {
       ...taskChoiceOf(options).job,
@@ -140,31 +166,51 @@ class Submission {
     };
   }
 
-  async add(input: ScannedInput): Promise<void> {
+  async add(input: Source): Promise<void> {
     this.#pending.push(input);
     if (this.#pending.length === CHUNK) await this.flush();
   }
 
   async flush(): Promise<void> {
-    const inputs = this.#pending;
+    const sources = this.#pending;
     this.#pending = [];
-    const ids = await this.#queue.addMany(inputs.map((input) => this.#jobOf(input)));
+    const jobs: NewJob[] = [];
+    // One after the other: files are large, and each is sent in parts that go side by side.
+    for (const source of sources) jobs.push(await this.#jobOf(source));
+    const ids = await this.#queue.addMany(jobs);
     this.added += ids.length;
     for (const [at, id] of ids.entries()) {
+      const source = sources[at];
       const { model } = this.#queue;
-      const line = { id, model, path: inputs[at]?.path };
+      const line = { id, model, path: source === undefined ? undefined : shownSource(source) };
       printLine(this.#context.stdout, this.#options.json === true ? JSON.stringify(line) : id);
     }
   }
 
-  #jobOf({ path }: ScannedInput): NewJob {
-    const { idempotencyKey, inputFormat, tenant = '' } = this.#options;
-    const input = { kind: 'path', path, rawFormat: inputFormat } as const;
-    if (idempotencyKey === undefined) return { ...this.#settings, input };
-    const identity = JSON.stringify([tenant, idempotencyKey, path]);
-    const id = `key-${createHash('sha256').update(identity).digest('hex').slice(0, 40)}`;
+  async #jobOf(source: Source): Promise<NewJob> {
+    const { idempotencyKey, inputFormat: rawFormat, tenant = '' } = this.#options;
+    const identity = JSON.stringify([tenant, idempotencyKey, shownSource(source)]);
+    const id =
+      idempotencyKey === undefined
+        ? randomUUID()
+        : `key-${createHash('sha256').update(identity).digest('hex').slice(0, 40)}`;
+    if ('bucket' in source) {
+      return { ...this.#settings, id, input: { kind: 'object', ...source, rawFormat } };
+    }
+    const { path } = source;
+    const input =
+      this.#uploads === undefined
+        ? ({ kind: 'path', path, rawFormat } as const)
+        : await this.#uploads.send(path, id, rawFormat);
     return { ...this.#settings, id, input };
   }
+}
+
+/** A file that was found, or an object that was named. */
+type Source = ScannedInput | ObjectAddress;
+
+function shownSource(source: Source): string {
+  return 'bucket' in source ? formatObjectAddress(source) : source.path;
 }
 
 function parsePriority(text: string): number {

@@ -125,6 +125,7 @@ function superviseWorkers(
     resultsDir: resultsFolder(config),
     uploadsDir: uploadsFolder(config),
     urls: { maxBytes: options.maxUrlBytes },
+    s3: config.s3,
     models: models.map(({ entry: { id }, path: file }) => {
       return { id, path: file, slots, batch, threads, busyTimeoutMs };
     }),

@@ -6,6 +6,7 @@ import { InvalidArgumentError, Option } from 'commander';
 import type { Config } from '../core/config.ts';
 import { WavepoolError } from '../core/errors.ts';
 import { parseRawAudioFormat, RAW_CODECS, type RawAudioFormat } from '../core/job.ts';
+import { type ObjectPlace, parseObjectPlace } from '../core/s3-settings.ts';
 import { type CliContext, printLine } from './context.ts';
 
 export const DEFAULT_MODEL = 'moonshine-tiny';
@@ -29,6 +30,8 @@ export interface PlaceOptions {
   readonly dataDir?: string;
   readonly modelsDir?: string;
   readonly redis?: string;
+  readonly storage?: ObjectPlace;
+  readonly objectRoot?: readonly ObjectPlace[];
 }
 
 export interface CapacityOptions {
@@ -151,6 +154,32 @@ export function addPlaceOptions(command: Command): Command {
     .option('--redis <url>', 'an existing Redis; without it a private one is started');
 }
 
+export function addStorageOption(command: Command): Command {
+  return command.addOption(
+    new Option(
+      '--storage <s3://bucket/prefix>',
+      'keep results and uploads there, for all machines, and not in the data directory',
+    ).argParser(parsePlace),
+  );
+}
+
+export function addObjectRootOption(command: Command): Command {
+  return command.addOption(
+    new Option(
+      '--object-root <s3://bucket/prefix>',
+      'allow inputs that are objects below this (repeatable)',
+    ).argParser((text, before: readonly ObjectPlace[] = []) => [...before, parsePlace(text)]),
+  );
+}
+
+function parsePlace(text: string): ObjectPlace {
+  try {
+    return parseObjectPlace(text);
+  } catch {
+    throw new InvalidArgumentError('Use s3://BUCKET or s3://BUCKET/PREFIX.');
+  }
+}
+
 export function addCapacityOptions(command: Command): Command {
   return command
     .addOption(
@@ -260,9 +289,14 @@ export function addOutputOptions(command: Command): Command {
 
 /** The configuration with what was typed in its place. */
 export function placesOf(config: Config, options: PlaceOptions): Config {
-  const { dataDir, modelsDir, redis } = options;
+  const { dataDir, modelsDir, redis, storage, objectRoot } = options;
   return {
     ...config,
+    s3: {
+      ...config.s3,
+      ...(storage === undefined ? {} : { place: storage }),
+      ...(objectRoot === undefined ? {} : { inputRoots: [...objectRoot] }),
+    },
     ...(dataDir === undefined ? {} : { dataDir: path.resolve(dataDir) }),
     ...(modelsDir === undefined ? {} : { modelsDir: path.resolve(modelsDir) }),
     ...(redis === undefined ? {} : { redisUrl: redisUrl(redis) }),

@@ -13,6 +13,7 @@ import {
   addInputFormatOption,
   addOutputOptions,
   addPlaceOptions,
+  addStorageOption,
   placesOf,
   warnUnvalidated,
 } from './options.ts';
@@ -61,6 +62,7 @@ export function addRunCommand(program: Command, context: CliContext): void {
   addInputFormatOption(command);
   addCapacityOptions(command);
   addPlaceOptions(command);
+  addStorageOption(command);
   addOutputOptions(command);
   command.addHelpText('after', HELP).action(async (paths: string[], options: RunOptions) => {
     warnUnvalidated(options, context);

@@ -12,7 +12,7 @@ import { type ResultFormat, renderResult } from '../core/result-formats.ts';
 import type { Transcript } from '../core/transcript.ts';
 import { renderTranscript } from '../core/transcript-formats.ts';
 import type { InstalledModel } from '../models/model-store.ts';
-import { LocalResultStore } from '../storage/local-result-store.ts';
+import { openStorage } from '../storage/open-storage.ts';
 import type { WorkerCrash } from '../worker/supervisor.ts';
 import type { CliContext } from './context.ts';
 import { printLine } from './context.ts';
@@ -111,7 +111,7 @@ class RunSession {
     const model = await pullModel(store, this.#request.model, this.#context, pull);
     const detector = await pullModel(store, DETECTOR_MODEL, this.#context, pull);
     await assertModelHas(model, this.#request, config);
-    const results = await LocalResultStore.open(resultsFolder(config));
+    const { results } = await openStorage({ resultsDir: resultsFolder(config), s3: config.s3 });
     const { roots, rawFormat, watch } = this.#request;
     if (watch !== undefined && !quiet) this.#say(`watching ${roots.directories.join(', ')}`);
     else if (!quiet) this.#view = showProgress(this.#context.stderr);

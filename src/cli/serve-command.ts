@@ -22,8 +22,10 @@ import { DETECTOR_MODEL, openModels, pullModel, pullModels } from './model-acces
 import type { CapacityOptions, PlaceOptions, ResidencyOptions } from './options.ts';
 import {
   addCapacityOptions,
+  addObjectRootOption,
   addPlaceOptions,
   addResidencyOptions,
+  addStorageOption,
   collect,
   DEFAULT_MODEL,
   modelsOf,
@@ -121,6 +123,8 @@ export function addServeCommand(program: Command, context: CliContext): void {
       collect,
       [],
     );
+  addStorageOption(command);
+  addObjectRootOption(command);
   addCapacityOptions(command);
   addResidencyOptions(command);
   addPlaceOptions(command)
@@ -133,7 +137,7 @@ export function addServeCommand(program: Command, context: CliContext): void {
 
 async function serve(options: ServeOptions, context: CliContext): Promise<void> {
   const config = placesOf(context.config, options);
-  const settings = await settingsOf(options);
+  const settings = await settingsOf(options, config);
   const closing = new AbortController();
   const say = (line: string): void => {
     if (options.quiet !== true) printLine(context.stderr, line);
@@ -151,6 +155,7 @@ async function serve(options: ServeOptions, context: CliContext): Promise<void> 
       models: servedModels(modelsOf(options.model)),
       resultsDir: resultsFolder(config),
       uploadsDir: uploadsFolder(config),
+      s3: config.s3,
       settings,
       version: packageVersion(),
       logger: createLogger(logLevelOf(config, options), 'server'),
@@ -211,7 +216,7 @@ function logLevelOf({ logLevel }: Config, { quiet }: ServeOptions): Config['logL
   return quiet === true && logLevel === 'info' ? 'error' : logLevel;
 }
 
-async function settingsOf(options: ServeOptions): Promise<HttpSettings> {
+async function settingsOf(options: ServeOptions, { s3 }: Config): Promise<HttpSettings> {
   return {
     ...DEFAULT_SETTINGS,
     host: options.host,
@@ -219,6 +224,7 @@ async function settingsOf(options: ServeOptions): Promise<HttpSettings> {
     defaultModel: options.model[0] ?? DEFAULT_MODEL,
     modelTasks: CATALOGUE_TASKS,
     inputRoots: await Promise.all(options.inputRoot.map(realFolder)),
+    objectRoots: s3.inputRoots,
     maxUploadBytes: options.maxUpload,
     maxQueued: options.maxQueued,
     uploadRetentionMs: options.uploadDays * DAY_MS,

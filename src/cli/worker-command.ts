@@ -15,8 +15,10 @@ import { DETECTOR_MODEL, openModels, pullModel, pullModels } from './model-acces
 import type { CapacityOptions, PlaceOptions, ResidencyOptions } from './options.ts';
 import {
   addCapacityOptions,
+  addObjectRootOption,
   addPlaceOptions,
   addResidencyOptions,
+  addStorageOption,
   collect,
   DEFAULT_MODEL,
   modelsOf,
@@ -49,6 +51,8 @@ export function addWorkerCommand(program: Command, context: CliContext): void {
     );
   addCapacityOptions(command);
   addResidencyOptions(command);
+  addStorageOption(command);
+  addObjectRootOption(command);
   addPlaceOptions(command)
     .option('--quiet', 'print failures only')
     .addHelpText('after', HELP)

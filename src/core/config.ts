@@ -3,6 +3,7 @@ import { homedir, tmpdir, userInfo } from 'node:os';
 import { delimiter, isAbsolute, join, resolve } from 'node:path';
 import { z } from 'zod';
 import { WavepoolError } from './errors.ts';
+import { parseObjectPlace, S3Settings } from './s3-settings.ts';
 
 export const LogLevel = z.enum(['silent', 'error', 'warn', 'info', 'debug', 'trace']);
 export type LogLevel = z.infer<typeof LogLevel>;
@@ -24,6 +25,8 @@ export interface Config {
   readonly addonPath: string | undefined;
   /** Most audio in one input, in seconds; 0 = no limit. `WAVEPOOL_MAX_AUDIO_HOURS`, else 24 hours. */
   readonly maxAudioSeconds: number;
+  /** Of object storage. `WAVEPOOL_STORAGE`, `WAVEPOOL_OBJECT_ROOTS`, `WAVEPOOL_S3_…`; credentials are the AWS SDK's own matter. */
+  readonly s3: S3Settings;
   /** `WAVEPOOL_LOG_LEVEL` */
   readonly logLevel: LogLevel;
 }
@@ -40,6 +43,12 @@ export interface Environment {
   readonly WAVEPOOL_REDIS_SERVER?: string | undefined;
   readonly WAVEPOOL_ADDON?: string | undefined;
   readonly WAVEPOOL_MAX_AUDIO_HOURS?: string | undefined;
+  readonly WAVEPOOL_STORAGE?: string | undefined;
+  readonly WAVEPOOL_OBJECT_ROOTS?: string | undefined;
+  readonly WAVEPOOL_S3_ENDPOINT?: string | undefined;
+  readonly WAVEPOOL_S3_PUBLIC_ENDPOINT?: string | undefined;
+  readonly WAVEPOOL_S3_REGION?: string | undefined;
+  readonly WAVEPOOL_S3_PATH_STYLE?: string | undefined;
   readonly WAVEPOOL_LOG_LEVEL?: string | undefined;
 }
 
@@ -81,6 +90,25 @@ function readMaxAudioSeconds(value: string | undefined): number {
   );
 }
 
+/** A store that is not Amazon's seldom has a host name for each bucket. */
+function readS3(environment: Environment): S3Settings {
+  const endpoint = optional(environment.WAVEPOOL_S3_ENDPOINT);
+  const place = optional(environment.WAVEPOOL_STORAGE);
+  const roots = optional(environment.WAVEPOOL_OBJECT_ROOTS)?.split(',') ?? [];
+  const pathStyle = optional(environment.WAVEPOOL_S3_PATH_STYLE) ?? String(endpoint !== undefined);
+  const parsed = S3Settings.safeParse({
+    place: place === undefined ? undefined : parseObjectPlace(place),
+    inputRoots: roots.map((root) => parseObjectPlace(root.trim())),
+    endpoint,
+    publicEndpoint: optional(environment.WAVEPOOL_S3_PUBLIC_ENDPOINT),
+    region: optional(environment.WAVEPOOL_S3_REGION),
+    pathStyle: { true: true, false: false }[pathStyle],
+  });
+  if (parsed.success) return parsed.data;
+  const what = z.prettifyError(parsed.error);
+  throw new WavepoolError('INVALID_REQUEST', `WAVEPOOL_S3_…: ${what}`);
+}
+
 /**
  * Reads the environment once.
  * @throws {WavepoolError} INVALID_REQUEST
@@ -109,6 +137,7 @@ export function readConfig(environment: Environment = process.env): Config {
     ],
     addonPath: optionalPath(environment.WAVEPOOL_ADDON),
     maxAudioSeconds: readMaxAudioSeconds(environment.WAVEPOOL_MAX_AUDIO_HOURS),
+    s3: readS3(environment),
     logLevel: readLogLevel(environment.WAVEPOOL_LOG_LEVEL),
   };
 }

@@ -6,6 +6,8 @@ import { toStorageError } from './errors.ts';
 /** In memory at once, for each upload: parts under way, and the one that is being filled. */
 const PART_BYTES = 8 * 1024 ** 2;
 const PARTS_AT_ONCE = 2;
+/** With as many parts as there may be, more than a terabyte. */
+const MOST_PART_BYTES = 128 * 1024 ** 2;
 const MAX_PARTS = 10_000;
 /** A store copies no more in one request. */
 const MAX_COPY_BYTES = 5 * 1024 ** 3;
@@ -13,7 +15,7 @@ const COPY_PART_BYTES = 1024 ** 3;
 
 /**
  * Sends the bytes as they come. When the source or the store fails, nothing stays.
- * @param maxBytes what the source does not exceed
+ * @param maxBytes what the source does not exceed; parts are larger for more
  */
 export async function sendObject(
   bucket: Bucket,
@@ -35,7 +37,7 @@ export async function sendObject(
   const upload = new Upload({
     client: bucket.access.client,
     params: { ...bucket.target(key), Body: body },
-    partSize: Math.max(PART_BYTES, Math.ceil(maxBytes / MAX_PARTS)),
+    partSize: Math.min(Math.max(PART_BYTES, Math.ceil(maxBytes / MAX_PARTS)), MOST_PART_BYTES),
     queueSize: PARTS_AT_ONCE,
   });
   try {

@@ -1,0 +1,49 @@
+/** Inputs of `enqueue` that workers elsewhere are to read: sent to the storage that they share. */
+import { createReadStream } from 'node:fs';
+import path from 'node:path';
+import type { Redis } from 'ioredis';
+import type { Config } from '../core/config.ts';
+import type { JobId, RawAudioFormat, UploadInput } from '../core/job.ts';
+import {
+  closeConnection,
+  connect,
+  openConnection,
+  type RedisAddress,
+} from '../queue/connection.ts';
+import { addUploadReferences } from '../queue/upload-references.ts';
+import { openStorage } from '../storage/open-storage.ts';
+import type { UploadStore } from '../storage/upload-store.ts';
+import { resultsFolder, uploadsFolder } from './fleet.ts';
+
+export class SharedUploads implements AsyncDisposable {
+  readonly #store: UploadStore;
+  readonly #connection: Redis;
+
+  private constructor(store: UploadStore, connection: Redis) {
+    this.#store = store;
+    this.#connection = connection;
+  }
+
+  /** @throws {WavepoolError} STORAGE_UNSUITABLE, STORAGE_FORBIDDEN, STORAGE_UNAVAILABLE, REDIS_UNAVAILABLE */
+  static async open(config: Config, address: RedisAddress): Promise<SharedUploads> {
+    const storage = await openStorage({ resultsDir: resultsFolder(config), s3: config.s3 });
+    const store = await storage.openUploads(uploadsFolder(config));
+    const connection = openConnection(address, { role: 'fail-fast', name: 'uploads' });
+    await connect(connection, address);
+    return new SharedUploads(store, connection);
+  }
+
+  /** Sends a file, and keeps it for a job that is about to be added. */
+  async send(file: string, jobId: JobId, rawFormat?: RawAudioFormat): Promise<UploadInput> {
+    const { id } = await this.#store.write(createReadStream(file), {
+      maxBytes: Number.MAX_SAFE_INTEGER,
+    });
+    await addUploadReferences(this.#connection, [{ uploadId: id, jobId }]);
+    return { kind: 'upload', id, name: path.basename(file), rawFormat };
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    closeConnection(this.#connection);
+    return Promise.resolve();
+  }
+}
