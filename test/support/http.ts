@@ -2,6 +2,7 @@
 import { mkdir, realpath } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createLogger } from '../../src/core/logger.ts';
+import type { S3Settings } from '../../src/core/s3-settings.ts';
 import type { Every } from '../../src/http/events/every.ts';
 import { openServices } from '../../src/http/open-services.ts';
 import { startServer } from '../../src/http/server.ts';
@@ -35,6 +36,8 @@ export interface TestServerOptions {
   readonly redis?: TestRedis;
   readonly now?: () => number;
   readonly every?: Every;
+  /** @defaultValue everything is in folders */
+  readonly s3?: S3Settings;
 }
 
 export async function startTestServer(options: TestServerOptions = {}): Promise<TestServer> {
@@ -51,6 +54,7 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
     models: options.models ?? [TEST_MODEL],
     resultsDir: join(redis.dataDir, 'results'),
     uploadsDir,
+    s3: options.s3,
     settings: {
       ...DEFAULT_SETTINGS,
       port: 0,

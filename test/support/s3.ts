@@ -36,12 +36,17 @@ export class S3Server implements AsyncDisposable {
     return new S3Server(child, await Gate.open(port));
   }
 
-  /** What was sent to the server through the gate. */
-  get connections(): number {
-    return this.#gate.connections;
+  /** The next connection over which the server has sent so much breaks. */
+  breakAfter(bytes: number): void {
+    this.#gate.breakAfter = bytes;
   }
 
-  /** A new, empty bucket. */
+  /** How many connections broke so. */
+  get broken(): number {
+    return this.#gate.broken;
+  }
+
+  /** A new, empty bucket; in one whose name begins with `careless-` the conditions of requests are not heeded. */
   async makeBucket(name = `bucket-${randomBytes(6).toString('hex')}`): Promise<string> {
     await this.client().send(new CreateBucketCommand({ Bucket: name }));
     return name;
@@ -137,7 +142,8 @@ async function end(child: ChildProcess): Promise<void> {
 /** Passes connections on. */
 class Gate {
   target: number;
-  connections = 0;
+  breakAfter = Number.POSITIVE_INFINITY;
+  broken = 0;
   #server: Server | undefined;
   #port = 0;
   readonly #sockets = new Set<Socket>();
@@ -175,8 +181,15 @@ class Gate {
   }
 
   #pass(socket: Socket): void {
-    this.connections += 1;
     const onward = connect(this.target, '127.0.0.1');
+    let received = 0;
+    onward.on('data', (piece: Buffer) => {
+      received += piece.length;
+      if (received <= this.breakAfter) return;
+      this.breakAfter = Number.POSITIVE_INFINITY;
+      this.broken += 1;
+      socket.destroy();
+    });
     for (const [from, to] of [
       [socket, onward],
       [onward, socket],

@@ -105,7 +105,7 @@ export class S3Uploads implements UploadStore {
   /** Tells of a use before it looks; see above. */
   async #find(id: UploadId): Promise<StoredUpload | undefined> {
     const key = uploadKey(id);
-    await this.#bucket.put(usedKey(id), '');
+    await this.#bucket.put(usedKey(id), 'used');
     for (let looks = 1; await this.#isCondemned(id); looks += 1) {
       if (looks === LOOKS) {
         throw new WavepoolError('STORAGE_UNAVAILABLE', `upload ${id} is being removed`);
@@ -141,7 +141,7 @@ export class S3Uploads implements UploadStore {
   async #removeIfStillUnused(id: UploadId, usedBefore: number): Promise<boolean> {
     const startedAt = performance.now();
     // Another server's sweep may be at it.
-    if (!(await this.#bucket.putIfAbsent(condemnedKey(id), ''))) return false;
+    if (!(await this.#bucket.putIfAbsent(condemnedKey(id), 'condemned'))) return false;
     try {
       if (await this.#isUsedSince(id, usedBefore)) return false;
       if (performance.now() - startedAt > CONDEMNED_FOR_MS) return false;

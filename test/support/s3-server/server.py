@@ -30,6 +30,9 @@ class OneAtATime:
             start_response("400 Bad Request", [("Content-Length", "0")])
             return []
         environ["wsgi.input"] = io.BytesIO(body)
+        # Like a store of the time before conditional writes.
+        if environ["PATH_INFO"].startswith("/careless-"):
+            environ.pop("HTTP_IF_NONE_MATCH", None)
         with self._lock:
             return self._app(environ, start_response)
 
@@ -40,9 +43,8 @@ class QuietHandler(MotoRequestHandler):
 
 
 def main():
-    port = int(sys.argv[1]) if len(sys.argv) > 1 else 0
     app = OneAtATime(DomainDispatcherApplication(create_backend_app))
-    server = make_server("127.0.0.1", port, app, threaded=True, request_handler=QuietHandler)
+    server = make_server("127.0.0.1", 0, app, threaded=True, request_handler=QuietHandler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     print(server.port, flush=True)
     sys.stdin.read()
