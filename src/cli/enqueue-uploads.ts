@@ -1,36 +1,28 @@
 /** Inputs of `enqueue` that workers elsewhere are to read: sent to the storage that they share. */
 import { createReadStream } from 'node:fs';
 import path from 'node:path';
-import type { Redis } from 'ioredis';
 import type { Config } from '../core/config.ts';
 import type { JobId, RawAudioFormat, UploadInput } from '../core/job.ts';
-import {
-  closeConnection,
-  connect,
-  openConnection,
-  type RedisAddress,
-} from '../queue/connection.ts';
-import { addUploadReferences } from '../queue/upload-references.ts';
+import type { RedisAddress } from '../queue/connection.ts';
+import { UploadReferences } from '../queue/upload-references.ts';
 import { openStorage } from '../storage/open-storage.ts';
 import type { UploadStore } from '../storage/upload-store.ts';
 import { resultsFolder, uploadsFolder } from './fleet.ts';
 
 export class SharedUploads implements AsyncDisposable {
   readonly #store: UploadStore;
-  readonly #connection: Redis;
+  readonly #references: UploadReferences;
 
-  private constructor(store: UploadStore, connection: Redis) {
+  private constructor(store: UploadStore, references: UploadReferences) {
     this.#store = store;
-    this.#connection = connection;
+    this.#references = references;
   }
 
   /** @throws {WavepoolError} STORAGE_UNSUITABLE, STORAGE_FORBIDDEN, STORAGE_UNAVAILABLE, REDIS_UNAVAILABLE */
   static async open(config: Config, address: RedisAddress): Promise<SharedUploads> {
     const storage = await openStorage({ resultsDir: resultsFolder(config), s3: config.s3 });
     const store = await storage.openUploads(uploadsFolder(config));
-    const connection = openConnection(address, { role: 'fail-fast', name: 'uploads' });
-    await connect(connection, address);
-    return new SharedUploads(store, connection);
+    return new SharedUploads(store, await UploadReferences.open(address));
   }
 
   /** Sends a file, and keeps it for a job that is about to be added. */
@@ -38,12 +30,11 @@ export class SharedUploads implements AsyncDisposable {
     const { id } = await this.#store.write(createReadStream(file), {
       maxBytes: Number.MAX_SAFE_INTEGER,
     });
-    await addUploadReferences(this.#connection, [{ uploadId: id, jobId }]);
+    await this.#references.add(id, jobId);
     return { kind: 'upload', id, name: path.basename(file), rawFormat };
   }
 
   [Symbol.asyncDispose](): Promise<void> {
-    closeConnection(this.#connection);
-    return Promise.resolve();
+    return this.#references[Symbol.asyncDispose]();
   }
 }
