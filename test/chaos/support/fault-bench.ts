@@ -32,6 +32,8 @@ export interface BenchOptions {
   readonly models?: number;
   /** Most segments in one native batch. @defaultValue 4 */
   readonly batch?: number;
+  /** Of each worker. @defaultValue 1 */
+  readonly slots?: number;
   /** Every batch takes at least so long. */
   readonly paceMs?: number;
   readonly blockMs?: number;
@@ -247,7 +249,7 @@ export class FaultBench implements AsyncDisposable {
 }
 
 function settingsOf(folder: string, redis: RedisAddress, options: BenchOptions): WorkerSettings {
-  const { batch = 4, models = 1, settings } = options;
+  const { batch = 4, slots = 1, models = 1, settings } = options;
   const recognizer = writeFakeModel(join(folder, 'model.gguf'));
   const detector = writeFakeModel(join(folder, 'vad.gguf'), {
     architecture: 'fake-vad',
@@ -259,9 +261,10 @@ function settingsOf(folder: string, redis: RedisAddress, options: BenchOptions):
     uploadsDir: join(folder, 'uploads'),
     models: Array.from({ length: models }, (_, at) => {
       const id = at === 0 ? CHAOS_MODEL : `${CHAOS_MODEL}-${at}`;
-      return { id, path: recognizer, slots: 1, batch, threads: 1 };
+      return { id, path: recognizer, slots, batch, threads: 1 };
     }),
     detector: { id: 'fake-vad', path: detector },
+    unvalidatedSlots: slots > 1 ? slots : 0,
     addonPath: TEST_ADDON,
     logLevel: 'silent',
     ...settings,
