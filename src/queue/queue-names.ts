@@ -95,3 +95,13 @@ export function controlQueueOf(workerId: string): string {
 
 /** Sorted set of the ids of workers that were sent a command, by the time of the last one. */
 export const CONTROL_QUEUES_KEY = 'wavepool-control-queues';
+
+/** Where a process listens for what concerns its live streams: a worker, or a server. */
+export function liveChannel(listener: string): string {
+  return `wavepool-live:${listener}`;
+}
+
+/** Sorted set of the live streams of one caller, by the time at which each is taken for gone. */
+export function liveStreamsKey(caller: string): string {
+  return `wavepool-live-streams:${caller}`;
+}

@@ -23,6 +23,7 @@ import { ControlListener } from './control-listener.ts';
 import { ControlRunner } from './control-runner.ts';
 import { HeldJobs } from './held-jobs.ts';
 import { JobProcessor } from './job-processor.ts';
+import { LiveDesk } from './live-desk.ts';
 import { ModelQueue } from './model-queue.ts';
 import { jobConcurrency } from './model-settings.ts';
 import { Quarantine } from './quarantine.ts';
@@ -52,6 +53,7 @@ export class AudioWorker {
   #processor: JobProcessor | undefined;
   #changes: ModelChanges | undefined;
   #control: ControlListener | undefined;
+  #live: LiveDesk | undefined;
   #presence: PresencePublisher | undefined;
   #alive: NodeJS.Timeout | undefined;
   #closed: Promise<void> | undefined;
@@ -94,6 +96,7 @@ export class AudioWorker {
     runtime.onChange((model) => this.#hear(model));
     for (const { id } of settings.models) await this.#serve(runtime.entry(id));
     this.#control = await this.#listen(served);
+    this.#live = await this.#takeLive(served);
     this.#presence = this.#appear(served);
     await this.#presence.start();
   }
@@ -112,12 +115,14 @@ export class AudioWorker {
   async #close(deadlineMs: number): Promise<void> {
     const late = setTimeout(() => {
       this.#held.abortAll(new WavepoolError('SHUTTING_DOWN', 'the drain deadline has passed'));
+      void this.#live?.close();
     }, deadlineMs);
     const closeQueues = () => Promise.all([...this.#queues.values()].map((queue) => queue.close()));
-    await Promise.all([this.#control?.close(), closeQueues()]);
+    await Promise.all([this.#control?.close(), this.#live?.drain(), closeQueues()]);
     // A command that was under way may have opened one more.
     await closeQueues();
     clearTimeout(late);
+    await this.#live?.close();
     await this.#presence?.close();
     try {
       await this.#served?.runtime.close();
@@ -137,6 +142,25 @@ export class AudioWorker {
       workerId: this.id,
       run: (command, signal) => runner.run(command, signal),
       logger,
+    });
+  }
+
+  async #takeLive({ runtime, liveDetector }: ServedModels): Promise<LiveDesk | undefined> {
+    if (liveDetector === undefined) return undefined;
+    const { settings, logger } = this.#options;
+    const { liveStreams, redis: address } = settings;
+    const { slots } = liveDetector.configuration;
+    if (slots < liveStreams) {
+      const validate = `wavepool models validate ${settings.detector.id} --mode streaming`;
+      logger.info({ slots, asked: liveStreams }, `fewer live streams than asked for: ${validate}`);
+    }
+    return LiveDesk.open({
+      address,
+      workerId: this.id,
+      runtime,
+      detector: liveDetector,
+      logger,
+      onChange: () => this.#presence?.announce(),
     });
   }
 
