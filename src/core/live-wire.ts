@@ -74,7 +74,7 @@ export type LiveWord = z.infer<typeof LiveWord>;
 /** How often both sides say that they are there. */
 export const LIVE_BEAT_MS = 1_000;
 /** A side that has said nothing for so long is gone. */
-export const LIVE_SILENCE_MS = 8_000;
+export const LIVE_SILENCE_MS = 15_000;
 
 /** What may be on its way to a worker: two seconds, and at least a few network packets. */
 export function liveWindowBytes(bytesPerSecond: number): number {

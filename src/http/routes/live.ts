@@ -39,15 +39,7 @@ const transcribeLive = route({
     'MODEL_LOAD_FAILED',
   ],
   handle: async (request): Promise<typeof STREAMED> => {
-    const { req, res } = request;
-    try {
-      await transcribe(request);
-    } catch (error) {
-      // The rest of the body is of no use to anybody: the connection ends with the answer.
-      res.set('Connection', 'close');
-      req.resume();
-      throw error;
-    }
+    await transcribe(request);
     return STREAMED;
   },
 });
