@@ -22,6 +22,7 @@ import { DETECTOR_MODEL, openModels, pullModel, pullModels } from './model-acces
 import type { CapacityOptions, PlaceOptions, ResidencyOptions } from './options.ts';
 import {
   addCapacityOptions,
+  addLiveOption,
   addPlaceOptions,
   addResidencyOptions,
   collect,
@@ -29,6 +30,7 @@ import {
   modelsOf,
   parseBytes,
   parseCount,
+  parseDuration,
   placesOf,
   residencyOf,
   warnUnvalidated,
@@ -51,6 +53,9 @@ interface ServeOptions extends PlaceOptions, CapacityOptions, ResidencyOptions {
   readonly maxUpload: number;
   readonly maxQueued: number;
   readonly uploadDays: number;
+  readonly livePerKey: number;
+  readonly liveIdle: number;
+  readonly liveMax: number;
   readonly queueActions?: true;
   readonly quiet?: true;
 }
@@ -66,6 +71,7 @@ Exit codes: 0 stopped as asked, 2 usage, 3 this machine or its services, 130 sto
 
 export function addServeCommand(program: Command, context: CliContext): void {
   const { host, port, maxUploadBytes, maxQueued, uploadRetentionMs } = DEFAULT_SETTINGS;
+  const { livePerKey, liveIdleMs, liveMaxMs } = DEFAULT_SETTINGS;
   const command = program
     .command('serve')
     .description('serve the HTTP interface')
@@ -105,6 +111,21 @@ export function addServeCommand(program: Command, context: CliContext): void {
         .argParser(parseCount(3_650))
         .default(uploadRetentionMs / DAY_MS),
     )
+    .addOption(
+      new Option('--live-per-key <n>', 'live streams of one API key at once')
+        .argParser(parseCount(10_000))
+        .default(livePerKey),
+    )
+    .addOption(
+      new Option('--live-idle <time>', 'a live stream without audio for so long ends; 0 never')
+        .argParser(parseDuration)
+        .default(liveIdleMs, '30s'),
+    )
+    .addOption(
+      new Option('--live-max <time>', 'no live stream lasts longer; 0 has no end')
+        .argParser(parseDuration)
+        .default(liveMaxMs, '4h'),
+    )
     .option('--queue-actions', 'let the scope manage act on queues at /dashboard/queues')
     .addOption(
       new Option(
@@ -123,6 +144,7 @@ export function addServeCommand(program: Command, context: CliContext): void {
     );
   addCapacityOptions(command);
   addResidencyOptions(command);
+  addLiveOption(command);
   addPlaceOptions(command)
     .option('--quiet', 'print failures only')
     .addHelpText('after', HELP)
@@ -222,6 +244,9 @@ async function settingsOf(options: ServeOptions): Promise<HttpSettings> {
     maxUploadBytes: options.maxUpload,
     maxQueued: options.maxQueued,
     uploadRetentionMs: options.uploadDays * DAY_MS,
+    livePerKey: options.livePerKey,
+    liveIdleMs: options.liveIdle,
+    liveMaxMs: options.liveMax,
     modelAliases: options.modelAlias,
     allowedOrigins: options.allowOrigin,
     allowedHosts: options.allowHost,

@@ -15,6 +15,7 @@ import { DETECTOR_MODEL, openModels, pullModel, pullModels } from './model-acces
 import type { CapacityOptions, PlaceOptions, ResidencyOptions } from './options.ts';
 import {
   addCapacityOptions,
+  addLiveOption,
   addPlaceOptions,
   addResidencyOptions,
   collect,
@@ -49,6 +50,7 @@ export function addWorkerCommand(program: Command, context: CliContext): void {
     );
   addCapacityOptions(command);
   addResidencyOptions(command);
+  addLiveOption(command);
   addPlaceOptions(command)
     .option('--quiet', 'print failures only')
     .addHelpText('after', HELP)
