@@ -105,3 +105,13 @@ export function liveChannel(listener: string): string {
 export function liveStreamsKey(caller: string): string {
   return `wavepool-live-streams:${caller}`;
 }
+
+/** Where parts of this model's split jobs wait; no model can have this name, so they are in nobody's lists and counts. */
+export function partQueueOf(model: ModelId): string {
+  return `_parts-${parseModelId(model)}`;
+}
+
+/** Set of the parts of one job that may be there. */
+export function jobPartsKey(queue: string, jobId: string): string {
+  return `wavepool-parts:${queue}:${jobId}`;
+}

@@ -370,17 +370,6 @@ describe.skipIf(!TEST_ADDON_BUILT)('limits of live audio', () => {
       const [pid = 0] = supervisor.pids;
       process.kill(pid, 'SIGKILL');
       expect(await client.event('live.failed')).toMatchObject(failure('WORKER_GONE'));
-      // Another process has taken its place.
-      await expect
-        .poll(
-          async () => {
-            using next = await open({}, standing);
-            next.finish();
-            return (await next.answer()).status;
-          },
-          { timeout: 20_000 },
-        )
-        .toBe(200);
     } finally {
       await supervisor.kill();
     }
