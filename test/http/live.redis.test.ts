@@ -218,7 +218,7 @@ describe.skipIf(!TEST_ADDON_BUILT)('live audio', () => {
       [['Transfer-Encoding: gzip', 'Transfer-Encoding: chunked']],
       [['Transfer-Encoding: chunked', 'Content-Length: 5']],
       [[]],
-    ])('%j is not taken for live audio', async (headers) => {
+    ])('is not taken for live audio: %j', async (headers) => {
       using client = await open({ headers });
       client.write('5\r\nhello\r\n0\r\n\r\n');
       expect((await client.answer()).status).toBe(400);
