@@ -1,4 +1,5 @@
 /** The parts of one split job on their way: into the queue of the model's parts, and their results back. */
+import { setTimeout as delay } from 'node:timers/promises';
 import { Queue } from 'bullmq';
 import type { Redis } from 'ioredis';
 import { WavepoolError } from '../core/errors.ts';
@@ -18,6 +19,8 @@ const EVENTS_KEPT = 200;
 const KEPT = { age: 600, count: 1_000 } as const;
 /** A job that is tried again finds the parts of its last attempt for so long. */
 const MEMORY_SECONDS = 86_400;
+/** A Redis that is away is waited for so long. */
+const WITHDRAW_MS = 5_000;
 /** How often the state of parts is read, in case their events were lost. */
 const LOOK_MS = 5_000;
 
@@ -49,7 +52,7 @@ export interface PartLineOptions {
   readonly priority: number;
 }
 
-export class PartLine implements AsyncDisposable {
+export class PartLine {
   readonly #options: PartLineOptions;
   readonly #connection: Redis;
   readonly #queue: Queue<PartData>;
@@ -102,7 +105,7 @@ export class PartLine implements AsyncDisposable {
       await connection.del(line.#partsKey);
       return line;
     } catch (error) {
-      await line[Symbol.asyncDispose]();
+      await line.close();
       throw error;
     }
   }
@@ -137,16 +140,17 @@ export class PartLine implements AsyncDisposable {
     throw end.error;
   }
 
-  /** Takes back what has not ended. */
-  async [Symbol.asyncDispose](): Promise<void> {
+  /** Takes back what has not ended, unless Redis is away: then it ends for nobody. Never rejects. */
+  async close(): Promise<void> {
     clearInterval(this.#looking);
     this.#stream?.close();
-    try {
-      await Promise.all([...this.#open.keys()].map((id) => this.#withdraw(id)));
-    } finally {
-      await this.#queue.close();
-      closeConnection(this.#connection);
-    }
+    const withdrawn = Promise.allSettled([...this.#open.keys()].map((id) => this.#withdraw(id)));
+    const enough = new AbortController();
+    const late = delay(WITHDRAW_MS, undefined, { signal: enough.signal }).catch(() => undefined);
+    await Promise.race([withdrawn, late]);
+    enough.abort();
+    closeConnection(this.#connection);
+    await this.#queue.close().catch(() => undefined);
   }
 
   async #withdraw(id: string): Promise<void> {

@@ -30,6 +30,8 @@ import type { SpeechSegment } from './speech-segmenter.ts';
 import { buildTranscript } from './transcript-builder.ts';
 import { type Transcription, TranscriptionRun } from './transcription.ts';
 
+/** A job that has waited for its first slot for so long says so. */
+const WAIT_TOLD_AFTER_MS = 1_000;
 /** Progress within a phase is told at most this often. */
 const PROGRESS_INTERVAL_MS = 1_000;
 
@@ -69,6 +71,7 @@ interface Equipment {
   readonly journal: JobJournal;
   /** Of a split job. */
   readonly parts: PartDispatcher | undefined;
+  readonly progress: AttemptProgress;
 }
 
 /** What a run found, with what the job asked for. */
@@ -133,11 +136,12 @@ export class JobProcessor {
       throw namedAsSent(error, input, data.input);
     });
     const journal = await this.#openJournal(attempt, input);
+    const progress = progressOf(attempt);
     let line: PartLine | undefined;
     try {
       line = data.task === 'transcribe' && data.split ? await attempt.openParts?.() : undefined;
       const parts = line && this.#dispatch(attempt, line, input);
-      const finding = await this.#perform(attempt, { channels, model, journal, parts });
+      const finding = await this.#perform(attempt, { channels, model, journal, parts, progress });
       const { run } = finding;
       if (run.durationSeconds === 0) {
         throw new WavepoolError('INPUT_EMPTY', describeInput(data.input));
@@ -157,7 +161,8 @@ export class JobProcessor {
         finding,
       );
     } finally {
-      await line?.[Symbol.asyncDispose]();
+      progress.end();
+      await line?.close();
       await channels.close();
       await journal.close();
     }
@@ -196,11 +201,11 @@ export class JobProcessor {
 
   async #perform(
     attempt: JobAttempt,
-    { channels: { voices }, model, journal, parts }: Equipment,
+    { channels: { voices }, model, journal, parts, progress }: Equipment,
   ): Promise<Finding> {
     const { data, signal } = attempt;
     const { detector, allowance } = this.#options;
-    const common = this.#requestOf(attempt);
+    const common = { ...this.#requestOf(attempt), onProgress: progress.runs };
     const now = () => performance.now();
     const tell = (segment: SpeechSegment, index: number, said: SaidInSegment) => {
       const [start, end] = [toSeconds(segment.startSample), toSeconds(segment.endSample)];
@@ -213,7 +218,9 @@ export class JobProcessor {
           const { text } = segment.result;
           tell(segment, index, { text, ...(speaker === undefined ? {} : { speaker }) });
         };
-        const request = { ...common, options: data.options, journal, parts, onSegment };
+        const { waits: onWait } = progress;
+        const told = { onSegment, onWait };
+        const request = { ...common, options: data.options, journal, parts, ...told };
         const services = { detector, recognizer: model, allowance, now };
         const run = new TranscriptionRun(voices, request, services);
         return { task: data.task, run: await run.run(signal) };
@@ -232,23 +239,46 @@ export class JobProcessor {
   }
 
   /** What every task is told about the job. */
-  #requestOf({ jobId, data, priority, onProgress }: JobAttempt) {
+  #requestOf({ jobId, data, priority }: JobAttempt) {
     this.#sequence += 1;
-    let toldAt = Number.NEGATIVE_INFINITY;
     return {
       jobId,
       sequence: this.#sequence,
       priority,
       alone: data.crashCount > 0,
       busyTimeoutMs: data.clocks.busyTimeoutMs,
-      onProgress: (progress: Omit<JobProgress, 'phase'>) => {
-        const now = performance.now();
-        if (now - toldAt < PROGRESS_INTERVAL_MS) return;
-        toldAt = now;
-        onProgress({ phase: 'running', ...progress });
-      },
     };
   }
+}
+
+/** What an attempt tells of itself while it goes on. */
+interface AttemptProgress {
+  /** A segment begins to wait for a slot. */
+  readonly waits: () => void;
+  /** Slots work on it. */
+  readonly runs: (progress: Omit<JobProgress, 'phase'>) => void;
+  /** Nothing is told any more. */
+  readonly end: () => void;
+}
+
+function progressOf({ onProgress }: JobAttempt): AttemptProgress {
+  let wait: NodeJS.Timeout | undefined;
+  let toldAt = Number.NEGATIVE_INFINITY;
+  const tellWait = () =>
+    onProgress({ phase: 'waiting', processedSeconds: 0, totalSeconds: null, segmentsDone: 0 });
+  return {
+    waits: () => {
+      wait ??= setTimeout(tellWait, WAIT_TOLD_AFTER_MS);
+    },
+    runs: (progress) => {
+      clearTimeout(wait);
+      const now = performance.now();
+      if (now - toldAt < PROGRESS_INTERVAL_MS) return;
+      toldAt = now;
+      onProgress({ phase: 'running', ...progress });
+    },
+    end: () => clearTimeout(wait),
+  };
 }
 
 function buildResult(facts: ResultFacts, finding: Finding): JobResult {

@@ -51,6 +51,8 @@ export interface TranscriptionRequest extends SearchRequest {
   readonly journal?: SegmentJournal | undefined;
   /** Recognizes segments in other workers; without it, this one does. */
   readonly parts?: Pick<PartDispatcher, 'recognize'> | undefined;
+  /** Called when a segment begins to wait for a slot. */
+  readonly onWait?: (() => void) | undefined;
   /** Called when a slot picks up a segment, and when a segment is done. */
   readonly onProgress: (progress: TranscriptionProgress) => void;
   /** Called when a segment is done, in the order in which they are. */
@@ -265,6 +267,7 @@ export class TranscriptionRun {
     const audio = this.#voices[channel]?.reader.audio;
     if (audio === undefined) throw new RangeError(`no channel ${channel}`);
     const { jobId, sequence, priority, alone, busyTimeoutMs } = this.#request;
+    this.#request.onWait?.();
     return this.#services.recognizer.submit(
       {
         jobId,

@@ -1,6 +1,7 @@
 import { writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { WavepoolClient } from '../../src/client/wavepool-client.ts';
 import { asTranscript } from '../../src/core/job-result.ts';
 import { parseLiveTranscribeSettings } from '../../src/core/live.ts';
 import { createLogger } from '../../src/core/logger.ts';
@@ -135,6 +136,42 @@ describe.skipIf(!TEST_ADDON_BUILT)('live audio', () => {
     expect(await client.event('live.done')).toMatchObject({ durationSeconds: 2 });
   });
 
+  test('comes through the client, while the source still gives', async () => {
+    const client = new WavepoolClient({ baseUrl: server.url });
+    const heard: string[] = [];
+    let hear: () => void = () => undefined;
+    const firstHeard = new Promise<void>((resolve) => {
+      hear = resolve;
+    });
+    async function* microphone(): AsyncGenerator<Uint8Array> {
+      yield pcm16(sound('.ss..'));
+      await firstHeard;
+      yield pcm16(sound('.ss..', 7));
+    }
+    for await (const event of client.live(microphone(), { options: OPTIONS })) {
+      heard.push(event.type === 'live.segment' ? event.text : event.type);
+      if (event.type === 'live.segment') hear();
+    }
+    expect(heard.filter((text) => text.startsWith('fake '))).toHaveLength(2);
+    expect(heard.at(-1)).toBe('live.done');
+
+    async function* broken(): AsyncGenerator<Uint8Array> {
+      yield pcm16(sound('.ss..'));
+      await Promise.resolve();
+      throw new TypeError('the microphone is unplugged');
+    }
+    const failing = async (): Promise<void> => {
+      for await (const event of client.live(broken(), { options: OPTIONS })) heard.push(event.type);
+    };
+    await expect(failing()).rejects.toThrow();
+    const leaving = client.live(microphone(), { options: OPTIONS });
+    expect((await leaving.next()).value).toMatchObject({ type: 'live.opened' });
+    await leaving.return();
+    await expectFree();
+    const refused = client.live(Buffer.alloc(2), { model: 'nobody-has-it' });
+    await expect(refused.next()).rejects.toMatchObject({ code: 'MODEL_UNKNOWN' });
+  });
+
   describe('framing', () => {
     const cut = (client: LiveClient, size: number, bytes = PCM, extension = ''): void => {
       for (let at = 0; at < bytes.length; at += size) {
@@ -260,7 +297,9 @@ describe.skipIf(!TEST_ADDON_BUILT)('live audio', () => {
     expect(await statusOf({ model: 'nobody-has-it' })).toBe(404);
   });
 
-  test('a worker that lags holds the client back, and loses nothing', async () => {
+  test('a worker that lags holds the client back, and loses nothing', {
+    timeout: 60_000,
+  }, async () => {
     engine.runs.close();
     const script = '.sssssssss'.repeat(30);
     const pcm = pcm16(sound(script));

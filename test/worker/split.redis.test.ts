@@ -1,4 +1,4 @@
-import { writeFile } from 'node:fs/promises';
+import { rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { NewJob } from '../../src/core/job.ts';
@@ -169,7 +169,9 @@ describe.skipIf(!TEST_ADDON_BUILT)('a split job', () => {
     const id = await addJob({ split: true, attempts: 1 });
     await worker.model(MODEL, ({ batches }) => batches.runningItems > 0);
     // The file is another one by now, for the parts that come later and for the job itself.
-    await writeFile(join(redis.dataDir, 'long.wav'), wavOf(pcm16(sound('.s......'))));
+    const other = join(redis.dataDir, 'other.wav');
+    await writeFile(other, wavOf(pcm16(sound('.s......'))));
+    await rename(other, join(redis.dataDir, 'long.wav'));
     worker.engine.openGates();
     await expect(queue.waitFor(id)).rejects.toMatchObject({ code: 'INPUT_CHANGED' });
     await expect.poll(partKeys, { timeout: 10_000 }).toEqual([]);
