@@ -27,6 +27,10 @@ if (!ready) {
   process.stderr.write('NOT TESTED: split jobs need the addon, silero-vad and moonshine-tiny\n');
 }
 
+function sum(counts: readonly number[]): number {
+  return counts.reduce((all, count) => all + count, 0);
+}
+
 describe.skipIf(!ready)('a split job over the real models', () => {
   let redis: TestRedis;
   let workers: AudioWorker[];
@@ -90,10 +94,8 @@ describe.skipIf(!ready)('a split job over the real models', () => {
     const whole = await transcribe('speech.flac', {});
     const before = recognized();
     expect(await transcribe('speech.flac', { split: true })).toEqual(whole);
-    expect(whole.segments.length).toBeGreaterThan(10);
-    for (const [at, count] of recognized().entries()) {
-      expect(count).toBeGreaterThan(before[at] ?? 0);
-    }
+    expect(whole.segments.length).toBeGreaterThan(5);
+    expect(sum(recognized())).toBe(2 * sum(before));
   });
 
   test('also where channels are told apart', { timeout: TIMEOUT_MS }, async () => {
