@@ -19,6 +19,8 @@ const AUTO_BATCH = 8;
 /** One thread per slot: threads of one graph wait for each other actively, and collapse when a core is taken away. */
 const AUTO_THREADS = 1;
 const MAX_AUTO_WORKERS = 8;
+/** Without evidence for the mode `streaming` it is one. */
+const LIVE_STREAMS = 4;
 /** Far more than any batch takes. */
 const HANG_LIMIT_MS = 600_000;
 /** What a worker with one slot takes, with room to spare. */
@@ -60,6 +62,8 @@ export interface ResidencyOptions {
   readonly minFreeMemory: number;
   readonly busyTimeout: number;
   readonly hangLimit: number;
+  /** Of the commands whose workers servers reach. */
+  readonly liveStreams?: number;
 }
 
 /** As the workers are told. */
@@ -70,6 +74,7 @@ export interface Residency {
   readonly minFreeMemoryMb: number;
   readonly busyTimeoutMs: number;
   readonly hangLimitMs: number;
+  readonly liveStreams: number;
 }
 
 /** For options that may be given more than once. */
@@ -245,6 +250,22 @@ export function addResidencyOptions(command: Command): Command {
     );
 }
 
+export function addLiveOption(command: Command): Command {
+  return command.addOption(
+    new Option(
+      '--live-streams <n>',
+      'live streams that one worker takes at once, as far as evidence admits; 0 takes none',
+    )
+      .argParser(parseLiveStreams)
+      .default(LIVE_STREAMS),
+  );
+}
+
+function parseLiveStreams(text: string): number {
+  if (/^\d+$/.test(text) && Number(text) <= MAX_SLOTS) return Number(text);
+  throw new InvalidArgumentError(`Use a whole number from 0 to ${MAX_SLOTS}.`);
+}
+
 export function residencyOf(options: ResidencyOptions): Residency {
   return {
     lazy: options.lazy === true,
@@ -253,6 +274,7 @@ export function residencyOf(options: ResidencyOptions): Residency {
     minFreeMemoryMb: Math.ceil(options.minFreeMemory / 2 ** 20),
     busyTimeoutMs: options.busyTimeout,
     hangLimitMs: options.hangLimit,
+    liveStreams: options.liveStreams ?? 0,
   };
 }
 
@@ -263,6 +285,7 @@ export const DEFAULT_RESIDENCY: Residency = {
   minFreeMemoryMb: 0,
   busyTimeoutMs: 0,
   hangLimitMs: HANG_LIMIT_MS,
+  liveStreams: 0,
 };
 
 /** A count without evidence is a choice of whoever starts the command. */

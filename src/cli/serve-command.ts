@@ -23,6 +23,7 @@ import type { CapacityOptions, PlaceOptions, ResidencyOptions } from './options.
 import {
   addCapacityOptions,
   addObjectRootOption,
+  addLiveOption,
   addPlaceOptions,
   addResidencyOptions,
   addStorageOption,
@@ -31,6 +32,7 @@ import {
   modelsOf,
   parseBytes,
   parseCount,
+  parseDuration,
   placesOf,
   residencyOf,
   warnUnvalidated,
@@ -53,6 +55,9 @@ interface ServeOptions extends PlaceOptions, CapacityOptions, ResidencyOptions {
   readonly maxUpload: number;
   readonly maxQueued: number;
   readonly uploadDays: number;
+  readonly livePerKey: number;
+  readonly liveIdle: number;
+  readonly liveMax: number;
   readonly queueActions?: true;
   readonly quiet?: true;
 }
@@ -68,6 +73,7 @@ Exit codes: 0 stopped as asked, 2 usage, 3 this machine or its services, 130 sto
 
 export function addServeCommand(program: Command, context: CliContext): void {
   const { host, port, maxUploadBytes, maxQueued, uploadRetentionMs } = DEFAULT_SETTINGS;
+  const { livePerKey, liveIdleMs, liveMaxMs } = DEFAULT_SETTINGS;
   const command = program
     .command('serve')
     .description('serve the HTTP interface')
@@ -107,6 +113,21 @@ export function addServeCommand(program: Command, context: CliContext): void {
         .argParser(parseCount(3_650))
         .default(uploadRetentionMs / DAY_MS),
     )
+    .addOption(
+      new Option('--live-per-key <n>', 'live streams of one API key at once')
+        .argParser(parseCount(10_000))
+        .default(livePerKey),
+    )
+    .addOption(
+      new Option('--live-idle <time>', 'a live stream without audio for so long ends; 0 never')
+        .argParser(parseDuration)
+        .default(liveIdleMs, '30s'),
+    )
+    .addOption(
+      new Option('--live-max <time>', 'no live stream lasts longer; 0 has no end')
+        .argParser(parseDuration)
+        .default(liveMaxMs, '4h'),
+    )
     .option('--queue-actions', 'let the scope manage act on queues at /dashboard/queues')
     .addOption(
       new Option(
@@ -127,6 +148,7 @@ export function addServeCommand(program: Command, context: CliContext): void {
   addObjectRootOption(command);
   addCapacityOptions(command);
   addResidencyOptions(command);
+  addLiveOption(command);
   addPlaceOptions(command)
     .option('--quiet', 'print failures only')
     .addHelpText('after', HELP)
@@ -228,6 +250,9 @@ async function settingsOf(options: ServeOptions, { s3 }: Config): Promise<HttpSe
     maxUploadBytes: options.maxUpload,
     maxQueued: options.maxQueued,
     uploadRetentionMs: options.uploadDays * DAY_MS,
+    livePerKey: options.livePerKey,
+    liveIdleMs: options.liveIdle,
+    liveMaxMs: options.liveMax,
     modelAliases: options.modelAlias,
     allowedOrigins: options.allowOrigin,
     allowedHosts: options.allowHost,

@@ -16,6 +16,7 @@ import type { CapacityOptions, PlaceOptions, ResidencyOptions } from './options.
 import {
   addCapacityOptions,
   addObjectRootOption,
+  addLiveOption,
   addPlaceOptions,
   addResidencyOptions,
   addStorageOption,
@@ -53,6 +54,7 @@ export function addWorkerCommand(program: Command, context: CliContext): void {
   addResidencyOptions(command);
   addStorageOption(command);
   addObjectRootOption(command);
+  addLiveOption(command);
   addPlaceOptions(command)
     .option('--quiet', 'print failures only')
     .addHelpText('after', HELP)

@@ -5,12 +5,15 @@
  */
 import { WavepoolError } from '../core/errors.ts';
 import type { ServiceEvent } from '../core/events.ts';
+import type { LiveEvent } from '../core/live-api.ts';
+import type { AudioSource } from './audio-source.ts';
 import { Batches } from './batches.ts';
 import { type ClientClock, SYSTEM_CLOCK } from './clock.ts';
 import type { EventFeed } from './event-feed.ts';
 import { type EventFilter, type FollowOptions, serviceEvents } from './events.ts';
 import { Models, Workers } from './fleet.ts';
 import { Jobs } from './jobs.ts';
+import { type LiveOptions, liveEvents } from './live.ts';
 import { Transport } from './transport.ts';
 import { Uploads } from './uploads.ts';
 
@@ -76,6 +79,20 @@ export class WavepoolClient {
    */
   events(filter: EventFilter = {}, options: FollowOptions = {}): EventFeed<ServiceEvent> {
     return serviceEvents(this.#transport, filter, options);
+  }
+
+  /**
+   * Transcribes while somebody speaks: sends PCM as the source gives it, and tells what is said meanwhile. The last event is
+   * `live.done`.
+   * @throws {WavepoolError} in the loop: the code that ended the stream
+   *
+   * @example
+   * for await (const event of client.live(process.stdin, { sampleRate: 48_000 })) {
+   *   if (event.type === 'live.segment') console.log(event.text);
+   * }
+   */
+  live(source: AudioSource, options: LiveOptions = {}): AsyncGenerator<LiveEvent, void> {
+    return liveEvents(this.#transport, source, options);
   }
 }
 

@@ -160,6 +160,8 @@ const TRANSCRIBE = {
     ({ channels, speakers }) => speakers === undefined || channels === 'split',
     { path: ['speakers'], message: 'speakers are named only where channels are split' },
   ).prefault({}),
+  /** Parts of a long input are recognized by whichever workers have room. The transcript is the same. */
+  split: z.boolean().optional(),
 };
 const VAD = { task: z.literal('vad'), options: DetectionOptions.prefault({}) };
 

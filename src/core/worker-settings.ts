@@ -84,6 +84,8 @@ export const WorkerSettings = z.strictObject({
   stalledIntervalMs: z.int().min(500).default(30_000),
   /** The voice activity detector that finds speech for them. */
   detector: z.strictObject({ id: ModelId, path: z.string().min(1) }),
+  /** Live streams that this worker takes at once, as far as evidence admits them; 0 = it takes none. */
+  liveStreams: z.int().min(0).max(16).default(0),
   /** Another addon than the one that was built with the project. */
   addonPath: z.string().min(1).optional(),
   /** A program name that is looked up, or a path. */

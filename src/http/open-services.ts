@@ -7,6 +7,8 @@ import type { AudioQueue } from '../queue/audio-queue.ts';
 import { BatchStore } from '../queue/batches.ts';
 import { FleetControl } from '../queue/control.ts';
 import { JobTenants } from '../queue/job-tenants.ts';
+import { LiveLimit } from '../queue/live-limit.ts';
+import { LiveRelay } from '../queue/live-relay.ts';
 import { readOverview } from '../queue/overview.ts';
 import { QueueRegistry, type QueueRegistryOptions } from '../queue/queue-registry.ts';
 import { SegmentFeed } from '../queue/segment-feed.ts';
@@ -52,7 +54,12 @@ export async function openServices(options: OpenServicesOptions): Promise<Servic
   const keys = new ApiKeys(queues.connection, now);
   const sessions = new Sessions(queues.connection, SESSION_LIFE_MS);
   const segments = new SegmentFeed(address);
-  closing.addEventListener('abort', () => segments.close());
+  const live = new LiveRelay(address, queues.connection);
+  closing.addEventListener('abort', () => {
+    segments.close();
+    // Never rejects.
+    void live.close();
+  });
   return {
     queues,
     batches: new BatchStore({ queues, now }),
@@ -63,6 +70,8 @@ export async function openServices(options: OpenServicesOptions): Promise<Servic
     sessions,
     events: new EventHub({ queues, every, logger }),
     segments,
+    live,
+    liveLimit: new LiveLimit(queues.connection, settings.livePerKey),
     tenants: new JobTenants(queues.connection),
     every,
     limit: new QueueLimit(settings.maxQueued, now),

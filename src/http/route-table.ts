@@ -7,6 +7,7 @@ import { eventRoutes } from './routes/events.ts';
 import { fleetRoutes } from './routes/fleet.ts';
 import { healthRoutes } from './routes/health.ts';
 import { jobRoutes } from './routes/jobs.ts';
+import { liveRoutes } from './routes/live.ts';
 import { openAiRoutes } from './routes/openai.ts';
 import { sessionRoutes } from './routes/session.ts';
 import { uploadRoutes } from './routes/uploads.ts';
@@ -19,6 +20,7 @@ const WORK: readonly Route[] = [
   ...fleetRoutes,
   ...controlRoutes,
   ...openAiRoutes,
+  ...liveRoutes,
   ...sessionRoutes,
   ...healthRoutes,
 ];

@@ -4,6 +4,8 @@ import type { ApiKeys } from '../queue/api-keys.ts';
 import type { BatchStore } from '../queue/batches.ts';
 import type { FleetControl } from '../queue/control.ts';
 import type { JobTenants } from '../queue/job-tenants.ts';
+import type { LiveLimit } from '../queue/live-limit.ts';
+import type { LiveRelay } from '../queue/live-relay.ts';
 import type { QueueRegistry } from '../queue/queue-registry.ts';
 import type { SegmentFeed } from '../queue/segment-feed.ts';
 import type { Sessions } from '../queue/sessions.ts';
@@ -27,6 +29,9 @@ export interface Services {
   /** What happens to jobs, for many readers. */
   readonly events: EventHub;
   readonly segments: SegmentFeed;
+  readonly live: LiveRelay;
+  /** Asked before a live stream is opened. */
+  readonly liveLimit: LiveLimit;
   /** For event filters by tenant. */
   readonly tenants: JobTenants;
   /** Runs what is done again and again; heartbeats, for one. */

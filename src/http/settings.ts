@@ -22,6 +22,12 @@ export interface HttpSettings {
   readonly maxQueued: number;
   /** A reader of events that leaves more than this unread is cut off. */
   readonly maxEventBytes: number;
+  /** Live streams that one API key may have at once, over all servers; 0 = no limit. */
+  readonly livePerKey: number;
+  /** A live stream that gets no audio for so long ends; 0 = never. */
+  readonly liveIdleMs: number;
+  /** No live stream lasts longer; 0 = no limit. */
+  readonly liveMaxMs: number;
   /** Names under which models may be asked for, too, such as `whisper-1`, for clients that know only those. */
   readonly modelAliases: Readonly<Record<string, ModelId>>;
   /** Uploads are kept for so long after their last use. */
@@ -47,6 +53,9 @@ export const DEFAULT_SETTINGS: HttpSettings = {
   maxBodyBytes: 1024 ** 2,
   maxQueued: 100_000,
   maxEventBytes: 1024 ** 2,
+  livePerKey: 8,
+  liveIdleMs: 30_000,
+  liveMaxMs: 4 * 3_600_000,
   modelAliases: {},
   uploadRetentionMs: 7 * 86_400_000,
   allowedOrigins: [],

@@ -4,9 +4,8 @@
  */
 import type { Redis } from 'ioredis';
 import { WavepoolError } from '../core/errors.ts';
-import type { ModelId } from '../core/job.ts';
 import { closeConnection, connect, openConnection, type RedisAddress } from './connection.ts';
-import { cancelChannel, cancelMarkKey, queueNameOf } from './queue-names.ts';
+import { cancelChannel, cancelMarkKey } from './queue-names.ts';
 
 const MARK_SECONDS = 7 * 86_400;
 
@@ -48,12 +47,12 @@ interface Watched {
 
 export interface CancellationListenerOptions {
   readonly address: RedisAddress;
-  readonly model: ModelId;
+  readonly queue: string;
   /** Told when a request could not be looked up; the job runs on. */
   readonly onError?: ((error: unknown) => void) | undefined;
 }
 
-/** A worker's ear for cancel requests of one model's queue. */
+/** A worker's ear for cancel requests of one queue. */
 export class CancellationListener {
   readonly #queue: string;
   readonly #subscriber: Redis;
@@ -62,7 +61,7 @@ export class CancellationListener {
   readonly #watched = new Map<string, Watched>();
 
   private constructor(options: CancellationListenerOptions, subscriber: Redis, reader: Redis) {
-    this.#queue = queueNameOf(options.model);
+    this.#queue = options.queue;
     this.#subscriber = subscriber;
     this.#reader = reader;
     this.#onError = options.onError ?? (() => undefined);
@@ -73,12 +72,12 @@ export class CancellationListener {
 
   /** @throws {WavepoolError} REDIS_UNAVAILABLE */
   static async open(options: CancellationListenerOptions): Promise<CancellationListener> {
-    const { address, model } = options;
+    const { address, queue } = options;
     const subscriber = openConnection(address, { role: 'patient', name: 'cancel' });
     const reader = openConnection(address, { role: 'patient', name: 'cancel-marks' });
     try {
       await Promise.all([connect(subscriber, address), connect(reader, address)]);
-      await subscriber.subscribe(cancelChannel(queueNameOf(model)));
+      await subscriber.subscribe(cancelChannel(queue));
     } catch (error) {
       closeConnection(subscriber);
       closeConnection(reader);

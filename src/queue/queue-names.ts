@@ -95,3 +95,23 @@ export function controlQueueOf(workerId: string): string {
 
 /** Sorted set of the ids of workers that were sent a command, by the time of the last one. */
 export const CONTROL_QUEUES_KEY = 'wavepool-control-queues';
+
+/** Where a process listens for what concerns its live streams: a worker, or a server. */
+export function liveChannel(listener: string): string {
+  return `wavepool-live:${listener}`;
+}
+
+/** Sorted set of the live streams of one caller, by the time at which each is taken for gone. */
+export function liveStreamsKey(caller: string): string {
+  return `wavepool-live-streams:${caller}`;
+}
+
+/** Where parts of this model's split jobs wait; no model can have this name, so they are in nobody's lists and counts. */
+export function partQueueOf(model: ModelId): string {
+  return `_parts-${parseModelId(model)}`;
+}
+
+/** Set of the parts of one job that may be there. */
+export function jobPartsKey(queue: string, jobId: string): string {
+  return `wavepool-parts:${queue}:${jobId}`;
+}

@@ -15,7 +15,7 @@ import type { ModelStatus, WorkerPresence } from '../core/status.ts';
 import type { WorkerSettings } from '../core/worker-settings.ts';
 import { PresencePublisher } from '../queue/presence.ts';
 import type { Engine } from '../runtime/engine.ts';
-import type { ModelEntry } from '../runtime/model-entry.ts';
+import type { ModelConfiguration, ModelEntry } from '../runtime/model-entry.ts';
 import type { ModelPlanner } from '../runtime/model-plan.ts';
 import type { InputPlaces } from '../storage/inputs.ts';
 import type { ResultStore } from '../storage/result-store.ts';
@@ -24,11 +24,18 @@ import { ControlListener } from './control-listener.ts';
 import { ControlRunner } from './control-runner.ts';
 import { HeldJobs } from './held-jobs.ts';
 import { JobProcessor } from './job-processor.ts';
+import { LiveDesk } from './live-desk.ts';
 import { ModelQueue } from './model-queue.ts';
 import { jobConcurrency } from './model-settings.ts';
+import { PartInputs } from './part-inputs.ts';
+import { PartProcessor } from './part-processor.ts';
+import { PartQueue } from './part-queue.ts';
 import { Quarantine } from './quarantine.ts';
 import { RunWatch } from './run-watch.ts';
 import { openServedModels, type ServedModels } from './served-models.ts';
+
+/** Parts that are decoded while others are recognized. */
+const PARTS_AHEAD = 1;
 
 export interface AudioWorkerOptions {
   readonly settings: WorkerSettings;
@@ -51,10 +58,13 @@ export class AudioWorker {
   readonly #held: HeldJobs;
   readonly #quarantine = new Quarantine();
   readonly #queues = new Map<string, ModelQueue>();
+  readonly #partQueues = new Map<string, PartQueue>();
+  #partInputs: PartInputs | undefined;
   #served: ServedModels | undefined;
   #processor: JobProcessor | undefined;
   #changes: ModelChanges | undefined;
   #control: ControlListener | undefined;
+  #live: LiveDesk | undefined;
   #presence: PresencePublisher | undefined;
   #alive: NodeJS.Timeout | undefined;
   #closed: Promise<void> | undefined;
@@ -89,6 +99,7 @@ export class AudioWorker {
       ...{ runtime, detector, results, allowance, ffmpeg, places },
       maxAudioSeconds: settings.maxAudioSeconds,
     });
+    this.#partInputs = new PartInputs({ engine, ffmpeg, places });
     this.#changes = await ModelChanges.open({
       address: settings.redis,
       worker: { worker: this.id, host: hostname(), pid: process.pid },
@@ -97,6 +108,7 @@ export class AudioWorker {
     runtime.onChange((model) => this.#hear(model));
     for (const { id } of settings.models) await this.#serve(runtime.entry(id));
     this.#control = await this.#listen(served);
+    this.#live = await this.#takeLive(served);
     this.#presence = this.#appear(served);
     await this.#presence.start();
   }
@@ -115,12 +127,20 @@ export class AudioWorker {
   async #close(deadlineMs: number): Promise<void> {
     const late = setTimeout(() => {
       this.#held.abortAll(new WavepoolError('SHUTTING_DOWN', 'the drain deadline has passed'));
+      for (const queue of this.#partQueues.values()) queue.abortAll();
+      void this.#live?.close();
     }, deadlineMs);
-    const closeQueues = () => Promise.all([...this.#queues.values()].map((queue) => queue.close()));
-    await Promise.all([this.#control?.close(), closeQueues()]);
+    const closeQueues = async () => {
+      await Promise.all([...this.#queues.values()].map((queue) => queue.close()));
+      // Jobs that end here may wait for parts that only this worker can take.
+      await Promise.all([...this.#partQueues.values()].map((queue) => queue.close()));
+    };
+    await Promise.all([this.#control?.close(), this.#live?.drain(), closeQueues()]);
     // A command that was under way may have opened one more.
     await closeQueues();
     clearTimeout(late);
+    await this.#partInputs?.close();
+    await this.#live?.close();
     await this.#presence?.close();
     try {
       await this.#served?.runtime.close();
@@ -140,6 +160,25 @@ export class AudioWorker {
       workerId: this.id,
       run: (command, signal) => runner.run(command, signal),
       logger,
+    });
+  }
+
+  async #takeLive({ runtime, liveDetector }: ServedModels): Promise<LiveDesk | undefined> {
+    if (liveDetector === undefined) return undefined;
+    const { settings, logger } = this.#options;
+    const { liveStreams, redis: address } = settings;
+    const { slots } = liveDetector.configuration;
+    if (slots < liveStreams) {
+      const validate = `wavepool models validate ${settings.detector.id} --mode streaming`;
+      logger.info({ slots, asked: liveStreams }, `fewer live streams than asked for: ${validate}`);
+    }
+    return LiveDesk.open({
+      address,
+      workerId: this.id,
+      runtime,
+      detector: liveDetector,
+      logger,
+      onChange: () => this.#presence?.announce(),
     });
   }
 
@@ -164,7 +203,22 @@ export class AudioWorker {
     });
     this.#queues.set(model, queue);
     queue.start();
+    await this.#takeParts(model, configuration);
     this.#presence?.announce();
+  }
+
+  /** Parts of split jobs, of this worker's jobs and of others'. */
+  async #takeParts(model: string, { slots }: ModelConfiguration): Promise<void> {
+    const { settings, logger } = this.#options;
+    const { runtime } = this.#served ?? {};
+    if (runtime === undefined || this.#partInputs === undefined) return;
+    const processor = new PartProcessor(runtime, this.#partInputs);
+    const { redis: address } = settings;
+    const concurrency = slots + PARTS_AHEAD;
+    this.#partQueues.set(
+      model,
+      await PartQueue.open({ address, model, processor, concurrency, logger }),
+    );
   }
 
   /** A model changed: the jobs that are taken follow its slots, and the world is told. */

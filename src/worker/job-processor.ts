@@ -7,6 +7,7 @@ import { WavepoolError } from '../core/errors.ts';
 import type { JobData, JobInput, JobOutcome, JobProgress, PartialSegment } from '../core/job.ts';
 import type { JobResult } from '../core/job-result.ts';
 import type { Logger } from '../core/logger.ts';
+import type { PartLine } from '../queue/part-line.ts';
 import type { ModelEntry } from '../runtime/model-entry.ts';
 import type { Runtime } from '../runtime/runtime.ts';
 import {
@@ -21,6 +22,7 @@ import { type Detection, runDetection } from './detection.ts';
 import { type InputChannels, openChannels } from './input-channels.ts';
 import { JobJournal } from './journal.ts';
 import { JournalIdentity } from './journal-identity.ts';
+import { PartDispatcher } from './part-dispatcher.ts';
 import type { RecognizedSegment } from './pending-segments.ts';
 import { outcomeOf, type ResultFacts, toSeconds } from './result-facts.ts';
 import { buildSpeechActivity } from './speech-activity-builder.ts';
@@ -52,6 +54,8 @@ export interface JobAttempt {
   readonly onProgress: (progress: JobProgress) => void;
   /** Told each segment when it is done. */
   readonly onSegment?: ((segment: PartialSegment) => void) | undefined;
+  /** The way to other workers for the parts of a split job. */
+  readonly openParts?: (() => Promise<PartLine>) | undefined;
   /** Told what the job's journal is worth. */
   readonly logger?: Logger | undefined;
   /** Throws when the job is no longer this worker's: its result must not be written then. */
@@ -59,6 +63,16 @@ export interface JobAttempt {
 }
 
 type SaidInSegment = Pick<PartialSegment, 'text' | 'speaker'>;
+
+/** What a run works with. */
+interface Equipment {
+  readonly channels: InputChannels;
+  readonly model: ModelEntry;
+  readonly journal: JobJournal;
+  /** Of a split job. */
+  readonly parts: PartDispatcher | undefined;
+  readonly progress: AttemptProgress;
+}
 
 /** What a run found, with what the job asked for. */
 type Finding =
@@ -123,8 +137,11 @@ export class JobProcessor {
     });
     const journal = await this.#openJournal(attempt, input);
     const progress = progressOf(attempt);
+    let line: PartLine | undefined;
     try {
-      const finding = await this.#perform(attempt, channels, model, journal, progress);
+      line = data.task === 'transcribe' && data.split ? await attempt.openParts?.() : undefined;
+      const parts = line && this.#dispatch(attempt, line, input);
+      const finding = await this.#perform(attempt, { channels, model, journal, parts, progress });
       const { run } = finding;
       if (run.durationSeconds === 0) {
         throw new WavepoolError('INPUT_EMPTY', describeInput(data.input));
@@ -145,9 +162,27 @@ export class JobProcessor {
       );
     } finally {
       progress.end();
+      await line?.close();
       await channels.close();
       await journal.close();
     }
+  }
+
+  #dispatch({ jobId, data }: JobAttempt, line: PartLine, input: ResolvedInput): PartDispatcher {
+    const { model, clocks } = data;
+    const { channels = 'mix' } = data.task === 'transcribe' ? data.options : {};
+    // Only files of others can change: an upload is named by its content.
+    const isPath = data.input.kind === 'path';
+    const { bytes, modifiedAtMs } = input;
+    const { busyTimeoutMs } = clocks;
+    return new PartDispatcher({
+      run: (part, signal) => line.run(part, signal),
+      build: this.#options.runtime.engine.build.identity,
+      part: {
+        ...{ jobId, model, input: data.input, bytes, channels, busyTimeoutMs },
+        ...(isPath ? { modifiedAtMs } : {}),
+      },
+    });
   }
 
   async #openJournal(
@@ -166,10 +201,7 @@ export class JobProcessor {
 
   async #perform(
     attempt: JobAttempt,
-    { voices }: InputChannels,
-    model: ModelEntry,
-    journal: JobJournal,
-    progress: AttemptProgress,
+    { channels: { voices }, model, journal, parts, progress }: Equipment,
   ): Promise<Finding> {
     const { data, signal } = attempt;
     const { detector, allowance } = this.#options;
@@ -187,7 +219,8 @@ export class JobProcessor {
           tell(segment, index, { text, ...(speaker === undefined ? {} : { speaker }) });
         };
         const { waits: onWait } = progress;
-        const request = { ...common, options: data.options, journal, onSegment, onWait };
+        const told = { onSegment, onWait };
+        const request = { ...common, options: data.options, journal, parts, ...told };
         const services = { detector, recognizer: model, allowance, now };
         const run = new TranscriptionRun(voices, request, services);
         return { task: data.task, run: await run.run(signal) };

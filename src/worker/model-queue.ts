@@ -7,6 +7,7 @@ import type { Logger } from '../core/logger.ts';
 import { CancellationListener, type CancellationWatch } from '../queue/cancellation.ts';
 import { openConnection, type RedisAddress, toRedisError } from '../queue/connection.ts';
 import { toQueueError } from '../queue/failures.ts';
+import { PartLine } from '../queue/part-line.ts';
 import { QUEUE_PREFIX, queueNameOf } from '../queue/queue-names.ts';
 import { SegmentWriter } from '../queue/segment-stream.ts';
 import { type HeldJobs, LockLostError } from './held-jobs.ts';
@@ -68,7 +69,11 @@ export class ModelQueue {
   static async open(options: ModelQueueOptions): Promise<ModelQueue> {
     const { address, model, logger } = options;
     const onError = (err: unknown) => logger.warn({ err, model }, 'cancel request not read');
-    const cancellations = await CancellationListener.open({ address, model, onError });
+    const cancellations = await CancellationListener.open({
+      address,
+      queue: queueNameOf(model),
+      onError,
+    });
     const queue = new ModelQueue(options, cancellations);
     await queue.#lanes.ready();
     return queue;
@@ -169,6 +174,13 @@ export class ModelQueue {
         signal,
         priority: job.priority,
         onProgress: (progress) => tell(job, progress, logger),
+        openParts: () =>
+          PartLine.open({
+            address: this.#options.address,
+            model: data.model,
+            jobId,
+            priority: job.priority,
+          }),
         onSegment: data.partials ? (segment) => partials.append(segment) : undefined,
         logger,
         assertOwned: () => this.#assertOwned(job, token, signal),

@@ -29,6 +29,7 @@ import { findWords } from './find-words.ts';
 import type { Voice } from './input-channels.ts';
 import { JobLanguage } from './job-language.ts';
 import type { SegmentJournal } from './journal.ts';
+import type { PartDispatcher } from './part-dispatcher.ts';
 import { PendingSegments, type RecognizedSegment } from './pending-segments.ts';
 import { type ChannelSegment, SegmentMerger } from './segment-merger.ts';
 import {
@@ -48,6 +49,8 @@ export interface TranscriptionRequest extends SearchRequest {
   readonly options: TranscribeOptions;
   /** What an earlier attempt recognized. */
   readonly journal?: SegmentJournal | undefined;
+  /** Recognizes segments in other workers; without it, this one does. */
+  readonly parts?: Pick<PartDispatcher, 'recognize'> | undefined;
   /** Called when a segment begins to wait for a slot. */
   readonly onWait?: (() => void) | undefined;
   /** Called when a slot picks up a segment, and when a segment is done. */
@@ -253,7 +256,14 @@ export class TranscriptionRun {
     return result;
   }
 
-  #run({ startSample, endSample, channel }: ChannelSegment, options: TaskOptions) {
+  #run(segment: ChannelSegment, options: TaskOptions): Promise<TaskResult> {
+    const { parts } = this.#request;
+    const here = () => this.#runHere(segment, options);
+    if (parts === undefined) return here();
+    return parts.recognize(segment, options, { signal: this.#abort.signal, here });
+  }
+
+  #runHere({ startSample, endSample, channel }: ChannelSegment, options: TaskOptions) {
     const audio = this.#voices[channel]?.reader.audio;
     if (audio === undefined) throw new RangeError(`no channel ${channel}`);
     const { jobId, sequence, priority, alone, busyTimeoutMs } = this.#request;

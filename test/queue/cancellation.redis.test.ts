@@ -65,7 +65,7 @@ test('cancelling twice, too late, or what nobody knows does no harm', async () =
 
 test('the worker of a running job hears of it; the job ends cancelled and is not tried again', async () => {
   await using queue = await openQueue();
-  using listener = await CancellationListener.open({ address: redis.address, model: queue.model });
+  using listener = await CancellationListener.open({ address: redis.address, queue: queue.model });
   let runs = 0;
   await using _ = startWorker(redis.address, queue.model, async ({ id = '', data }) => {
     runs++;
@@ -89,7 +89,7 @@ test('a request that nobody heard reaches the worker that takes the job next, an
   expect(await queue.cancel('a')).toBe('requested');
   await queue.handBack([held]);
 
-  using listener = await CancellationListener.open({ address: redis.address, model: queue.model });
+  using listener = await CancellationListener.open({ address: redis.address, queue: queue.model });
   const { submittedAt } = held.job.data;
   using watched = await listener.watch({ id: 'a', submittedAt });
   expect(watched.signal.reason).toMatchObject({ code: 'CANCELLED' });
@@ -101,7 +101,7 @@ test('a request that nobody heard reaches the worker that takes the job next, an
 
 test('a cancelled job runs when it is retried', async () => {
   await using queue = await openQueue();
-  using listener = await CancellationListener.open({ address: redis.address, model: queue.model });
+  using listener = await CancellationListener.open({ address: redis.address, queue: queue.model });
   await using worker = startManualWorker(redis.address, queue.model);
   await queue.add(jobNamed('a'));
   const { job: running, token } = await worker.take();
@@ -116,7 +116,7 @@ test('a cancelled job runs when it is retried', async () => {
 
 test('a job that is no longer watched is left alone', async () => {
   await using queue = await openQueue();
-  using listener = await CancellationListener.open({ address: redis.address, model: queue.model });
+  using listener = await CancellationListener.open({ address: redis.address, queue: queue.model });
   await using worker = startManualWorker(redis.address, queue.model);
   await queue.addMany([jobNamed('a', { priority: 0 }), jobNamed('b', { priority: 0 })]);
   const a = await worker.take();

@@ -25,7 +25,7 @@ export interface TranscriberOptions {
  */
 export async function startTranscriber(options: TranscriberOptions): Promise<AsyncDisposable> {
   const { address, model, results, places } = options;
-  const cancellations = await CancellationListener.open({ address, model });
+  const cancellations = await CancellationListener.open({ address, queue: model });
   const worker = startWorker(address, model, async (job) => {
     const id = String(job.id);
     using watch = await cancellations.watch({ id, submittedAt: job.data.submittedAt });
