@@ -162,6 +162,7 @@ async function serve(options: ServeOptions, context: CliContext): Promise<void> 
     await using workers = fleet;
     await using _housekeeping = await Housekeeping.start({
       address: redis.address,
+      webhooks: config.webhooks,
       logger: createLogger(logLevelOf(config, options), 'housekeeping'),
     });
     await queues.openAll();

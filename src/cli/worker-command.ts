@@ -73,6 +73,7 @@ async function serve(options: WorkerOptions, context: CliContext): Promise<void>
     const { address } = fleet;
     await using _housekeeping = await Housekeeping.start({
       address,
+      webhooks: context.config.webhooks,
       logger: createLogger(quiet ? 'error' : context.config.logLevel, 'housekeeping'),
     });
     say(

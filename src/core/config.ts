@@ -3,6 +3,7 @@ import { homedir, tmpdir, userInfo } from 'node:os';
 import { delimiter, isAbsolute, join, resolve } from 'node:path';
 import { z } from 'zod';
 import { WavepoolError } from './errors.ts';
+import { WebhookLimits, WebhookSecret } from './webhook.ts';
 
 export const LogLevel = z.enum(['silent', 'error', 'warn', 'info', 'debug', 'trace']);
 export type LogLevel = z.infer<typeof LogLevel>;
@@ -24,8 +25,17 @@ export interface Config {
   readonly addonPath: string | undefined;
   /** Most audio in one input, in seconds; 0 = no limit. `WAVEPOOL_MAX_AUDIO_HOURS`, else 24 hours. */
   readonly maxAudioSeconds: number;
+  /** Of servers and workers: those of one Redis need the same. */
+  readonly webhooks: WebhookConfig;
   /** `WAVEPOOL_LOG_LEVEL` */
   readonly logLevel: LogLevel;
+}
+
+export interface WebhookConfig {
+  /** The server's, newest first, at most two; without one a secret is made and kept in Redis. `WAVEPOOL_WEBHOOK_SECRET`. */
+  readonly secrets: readonly WebhookSecret[];
+  /** Not public, and allowed all the same. `WAVEPOOL_WEBHOOK_NETWORKS`. */
+  readonly allowedNetworks: readonly string[];
 }
 
 /** Every variable that is read. */
@@ -40,6 +50,8 @@ export interface Environment {
   readonly WAVEPOOL_REDIS_SERVER?: string | undefined;
   readonly WAVEPOOL_ADDON?: string | undefined;
   readonly WAVEPOOL_MAX_AUDIO_HOURS?: string | undefined;
+  readonly WAVEPOOL_WEBHOOK_SECRET?: string | undefined;
+  readonly WAVEPOOL_WEBHOOK_NETWORKS?: string | undefined;
   readonly WAVEPOOL_LOG_LEVEL?: string | undefined;
 }
 
@@ -81,6 +93,28 @@ function readMaxAudioSeconds(value: string | undefined): number {
   );
 }
 
+const LIVE_SECRETS = z.array(WebhookSecret).max(2);
+
+function readWebhooks(environment: Environment): WebhookConfig {
+  const { WAVEPOOL_WEBHOOK_SECRET: secrets, WAVEPOOL_WEBHOOK_NETWORKS: networks } = environment;
+  const { data: live } = LIVE_SECRETS.safeParse(listOf(secrets));
+  if (live === undefined) {
+    const form = 'give one or two secrets, each whsec_ and 24 to 64 bytes of base64';
+    throw new WavepoolError('INVALID_REQUEST', `WAVEPOOL_WEBHOOK_SECRET: ${form}`);
+  }
+  const allowed = WebhookLimits.shape.allowedNetworks.safeParse(listOf(networks)).data;
+  if (allowed !== undefined) return { secrets: live, allowedNetworks: allowed };
+  throw new WavepoolError(
+    'INVALID_REQUEST',
+    `WAVEPOOL_WEBHOOK_NETWORKS is ${JSON.stringify(networks)}; give networks such as 10.0.0.0/8`,
+  );
+}
+
+/** Separated by commas or blanks. */
+function listOf(value: string | undefined): string[] {
+  return (value ?? '').split(/[\s,]+/).filter((part) => part !== '');
+}
+
 /**
  * Reads the environment once.
  * @throws {WavepoolError} INVALID_REQUEST
@@ -109,6 +143,7 @@ export function readConfig(environment: Environment = process.env): Config {
     ],
     addonPath: optionalPath(environment.WAVEPOOL_ADDON),
     maxAudioSeconds: readMaxAudioSeconds(environment.WAVEPOOL_MAX_AUDIO_HOURS),
+    webhooks: readWebhooks(environment),
     logLevel: readLogLevel(environment.WAVEPOOL_LOG_LEVEL),
   };
 }

@@ -2,6 +2,7 @@
 import { isAbsolute } from 'node:path';
 import { z } from 'zod';
 import { WavepoolError } from './errors.ts';
+import { JobWebhook } from './webhook.ts';
 
 export const JOB_SCHEMA_VERSION = 1;
 
@@ -196,6 +197,8 @@ const request = {
   partials: z.boolean().default(false),
   /** The `run` that submitted the job. */
   runId: z.string().min(1).max(128).optional(),
+  /** Told how the job ends. */
+  webhook: JobWebhook.optional(),
 };
 
 /** Of a job of any version: whose it is. */

@@ -1,9 +1,10 @@
-import { Queue } from 'bullmq';
+import { type Job, Queue } from 'bullmq';
 import type { Redis } from 'ioredis';
 import { failureToError, WavepoolError } from '../core/errors.ts';
 import type { StreamId } from '../core/event-position.ts';
 import type { HeldJob } from '../core/ipc.ts';
 import {
+  type JobData,
   type JobId,
   type JobOutcome,
   type ModelId,
@@ -31,6 +32,8 @@ import { type JobView, viewOf } from './job-view.ts';
 import { rememberModel } from './known-models.ts';
 import { type JobParent, type PreparedJob, prepareJob } from './prepared-job.ts';
 import { QUEUE_PREFIX, queueNameOf } from './queue-names.ts';
+import { WebhookDeliveries } from './webhook-deliveries.ts';
+import { rememberWebhooks } from './webhook-jobs.ts';
 
 const CHUNK = 500;
 
@@ -70,6 +73,7 @@ export class AudioQueue {
   readonly #connection: Redis;
   readonly #queue: Queue;
   readonly #events: JobEvents;
+  #deliveries: WebhookDeliveries | undefined;
   #remembered: Promise<void> | undefined;
   #closing: Promise<void> | undefined;
 
@@ -120,7 +124,7 @@ export class AudioQueue {
     const { name, data, opts } = this.#prepare(job);
     await this.#guard(async () => {
       await this.#remember();
-      await rememberDeadlines(this.#connection, this.name, [{ id: opts.jobId, data }]);
+      await this.#index([{ id: opts.jobId, data }]);
       await this.#queue.add(name, data, opts);
     });
     const { jobId: id, priority = 0, delay = 0 } = opts;
@@ -149,9 +153,9 @@ export class AudioQueue {
     await this.#guard(() => this.#remember());
     for (let start = 0; start < prepared.length; start += CHUNK) {
       const chunk = prepared.slice(start, start + CHUNK);
-      const deadlines = chunk.map(({ data, opts }) => ({ id: opts.jobId, data }));
+      const indexed = chunk.map(({ data, opts }) => ({ id: opts.jobId, data }));
       await this.#guard(async () => {
-        await rememberDeadlines(this.#connection, this.name, deadlines);
+        await this.#index(indexed);
         await addChunk(this.#queue, this.#connection, chunk);
       });
     }
@@ -210,7 +214,8 @@ export class AudioQueue {
       if ((await job.getState()) !== 'failed') return false;
       await clearCancelMark(this.#connection, this.name, id);
       const data = parseJobData(job.data);
-      await rememberDeadlines(this.#connection, this.name, [{ id, data }]);
+      await this.#tellEnd(job, id);
+      await this.#index([{ id, data }]);
       // One more chance, and alone in its batch as after any crash.
       const { crashCount, killCount = 0 } = data;
       if (crashCount >= CRASH_LIMIT || killCount >= KILL_LIMIT) {
@@ -245,7 +250,9 @@ export class AudioQueue {
   async remove(id: JobId): Promise<boolean> {
     return this.#guard(async () => {
       const job = await this.#queue.getJob(parseJobId(id));
-      if (job === undefined || (await this.#queue.remove(id)) !== 1) return false;
+      if (job === undefined) return false;
+      await this.#tellEnd(job, id);
+      if ((await this.#queue.remove(id)) !== 1) return false;
       await clearCancelMark(this.#connection, this.name, id);
       return true;
     });
@@ -319,6 +326,7 @@ export class AudioQueue {
     this.#closing ??= (async () => {
       this.#events.close();
       await this.#queue.close();
+      await this.#deliveries?.close();
       closeConnection(this.#connection);
     })();
     return this.#closing;
@@ -335,6 +343,19 @@ export class AudioQueue {
       throw error;
     });
     return this.#remembered;
+  }
+
+  /** What must be found again whatever happens to the jobs. */
+  async #index(jobs: readonly { readonly id: JobId; readonly data: JobData }[]): Promise<void> {
+    await rememberDeadlines(this.#connection, this.name, jobs);
+    await rememberWebhooks(this.#connection, this.name, jobs, (this.#options.now ?? Date.now)());
+  }
+
+  /** The end of a job is about to be forgotten: its webhook is told of it first. */
+  async #tellEnd(job: Job<JobData>, id: JobId): Promise<void> {
+    if (job.data.webhook === undefined) return;
+    this.#deliveries ??= new WebhookDeliveries(this.#connection, this.#options.now);
+    await this.#deliveries.tell(this.#queue, job, id);
   }
 
   #prepare(job: NewJob, parent?: JobParent): PreparedJob {
