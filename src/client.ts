@@ -35,3 +35,4 @@ export type { ServiceEvent } from './core/events.ts';
 export { InvalidRequestError } from './core/problem.ts';
 export type { SpeechActivity, SpeechActivitySegment } from './core/speech-activity.ts';
 export type { Transcript, TranscriptSegment } from './core/transcript.ts';
+export type { DeliveryResource, SecretResource, WebhookMessage } from './core/webhook-message.ts';

@@ -4,6 +4,7 @@ import type { Command } from 'commander';
 import { InvalidArgumentError, Option } from 'commander';
 import { resolveRoots, type ScannedInput, scanInputs } from '../bulk/scan.ts';
 import type { NewJob, OmitEach, RawAudioFormat } from '../core/job.ts';
+import { JobWebhookEvent } from '../core/webhook.ts';
 import { AudioQueue } from '../queue/audio-queue.ts';
 import type { CliContext } from './context.ts';
 import { printLine } from './context.ts';
@@ -35,6 +36,8 @@ interface EnqueueOptions extends PlaceOptions, TaskOptions {
   readonly idempotencyKey?: string;
   readonly inputFormat?: RawAudioFormat;
   readonly partials?: true;
+  readonly webhook?: string;
+  readonly webhookEvents?: JobWebhookEvent[];
   readonly json?: true;
   readonly quiet?: true;
 }
@@ -74,7 +77,13 @@ export function addEnqueueCommand(program: Command, context: CliContext): void {
     )
     .option('--tenant <name>', 'on whose behalf')
     .option('--idempotency-key <key>', 'adds each file once, however often the command is repeated')
-    .option('--partials', 'tell segments as they are found or recognized');
+    .option('--partials', 'tell segments as they are found or recognized')
+    .option('--webhook <url>', 'tell this address how each job ends')
+    .addOption(
+      new Option('--webhook-events <list>', `of ${JobWebhookEvent.options.join(', ')}`).argParser(
+        parseWebhookEvents,
+      ),
+    );
   addTaskOptions(command);
   addInputFormatOption(command);
   addQueueOptions(command);
@@ -126,6 +135,7 @@ class Submission {
     this.#options = options;
     this.#context = context;
     const { priority, delay, attempts, tenant, partials, timeout, deadline } = options;
+    const { webhook: url, webhookEvents: events } = options;
     this.#settings = {
       ...taskChoiceOf(options).job,
       ...(priority === undefined ? {} : { priority }),
@@ -133,6 +143,7 @@ class Submission {
       ...(attempts === undefined ? {} : { attempts }),
       ...(tenant === undefined ? {} : { tenant }),
       ...(partials === undefined ? {} : { partials }),
+      ...(url === undefined ? {} : { webhook: { url, ...(events && { events }) } }),
       clocks: {
         ...(timeout === undefined ? {} : { timeoutMs: timeout }),
         ...(deadline === undefined ? {} : { deadlineAt: Date.now() + deadline }),
@@ -165,6 +176,13 @@ class Submission {
     const id = `key-${createHash('sha256').update(identity).digest('hex').slice(0, 40)}`;
     return { ...this.#settings, id, input };
   }
+}
+
+function parseWebhookEvents(text: string): JobWebhookEvent[] {
+  const events = text.split(',').map((event) => JobWebhookEvent.safeParse(event.trim()).data);
+  const known = events.filter((event) => event !== undefined);
+  if (known.length === events.length) return known;
+  throw new InvalidArgumentError(`Use a list of ${JobWebhookEvent.options.join(', ')}.`);
 }
 
 function parsePriority(text: string): number {

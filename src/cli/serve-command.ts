@@ -152,6 +152,7 @@ async function serve(options: ServeOptions, context: CliContext): Promise<void> 
       resultsDir: resultsFolder(config),
       uploadsDir: uploadsFolder(config),
       settings,
+      webhookSecrets: config.webhooks.secrets,
       version: packageVersion(),
       logger: createLogger(logLevelOf(config, options), 'server'),
       closing: closing.signal,

@@ -4,7 +4,7 @@ import { FailureResource, JobLinks, JobState, Timestamp } from './api.ts';
 import { BatchCounts, BatchId, BatchState } from './batch.ts';
 import { BatchLinks } from './batch-api.ts';
 import { JobId, JobOutcome, JobTask, ModelId } from './job.ts';
-import { apiSchemas } from './openapi.ts';
+import { apiSchemas, type WebhookDoc } from './openapi.ts';
 
 const Tenant = z.string();
 
@@ -52,6 +52,20 @@ export type BatchMessage = z.infer<typeof BatchMessage>;
 
 export const WebhookMessage = z.discriminatedUnion('type', [JobMessage, BatchMessage]);
 export type WebhookMessage = z.infer<typeof WebhookMessage>;
+
+const SUMMARIES: Readonly<Record<WebhookMessage['type'], string>> = {
+  'job.completed': 'A job has its result',
+  'job.failed': 'A job failed for good',
+  'job.cancelled': 'A job was cancelled',
+  'batch.finished': 'All items of a batch have ended',
+};
+
+export const WEBHOOK_DOCS: readonly WebhookDoc[] = Object.entries(SUMMARIES).map(
+  ([name, summary]) => ({
+    ...{ name, summary },
+    schema: name === 'batch.finished' ? BatchMessage : JobMessage,
+  }),
+);
 
 const EventType = z.enum([...JobMessage.shape.type.options, BatchMessage.shape.type.value]);
 

@@ -1,6 +1,7 @@
 /** Opens what the server stands on, in the usual way: one Redis, one folder for results, one for uploads. */
 
 import type { Logger } from '../core/logger.ts';
+import type { WebhookSecret } from '../core/webhook.ts';
 import { ApiKeys } from '../queue/api-keys.ts';
 import type { AudioQueue } from '../queue/audio-queue.ts';
 import { BatchStore } from '../queue/batches.ts';
@@ -10,6 +11,8 @@ import { readOverview } from '../queue/overview.ts';
 import { QueueRegistry, type QueueRegistryOptions } from '../queue/queue-registry.ts';
 import { SegmentFeed } from '../queue/segment-feed.ts';
 import { Sessions } from '../queue/sessions.ts';
+import { WebhookDeliveries } from '../queue/webhook-deliveries.ts';
+import { WebhookSecrets } from '../queue/webhook-secrets.ts';
 import { LocalResultStore } from '../storage/local-result-store.ts';
 import { UploadStore } from '../storage/uploads.ts';
 import { EventHub } from './events/event-hub.ts';
@@ -23,6 +26,8 @@ export interface OpenServicesOptions extends Pick<QueueRegistryOptions, 'address
   readonly resultsDir: string;
   readonly uploadsDir: string;
   readonly settings: HttpSettings;
+  /** See `WebhookSecretsOptions`. @defaultValue none: one is made and kept in Redis */
+  readonly webhookSecrets?: readonly WebhookSecret[] | undefined;
   readonly version: string;
   readonly logger: Logger;
   readonly closing: AbortSignal;
@@ -38,12 +43,13 @@ export interface OpenServicesOptions extends Pick<QueueRegistryOptions, 'address
  */
 export async function openServices(options: OpenServicesOptions): Promise<Services> {
   const { address, models, settings, version, logger, closing } = options;
-  const { now = Date.now, every = everyInterval } = options;
+  const { now = Date.now, every = everyInterval, webhookSecrets: configured = [] } = options;
   const results = await LocalResultStore.open(options.resultsDir, now);
   const uploads = await UploadStore.open(options.uploadsDir, now);
   const metrics = createMetrics({ overview: () => readOverview(queues.connection, 0), now });
   const onOpen = (queue: AudioQueue): void => metrics.observe(queue);
   const queues = await QueueRegistry.open({ address, models, now, onOpen });
+  const { connection } = queues;
   const keys = new ApiKeys(queues.connection, now);
   const sessions = new Sessions(queues.connection, SESSION_LIFE_MS);
   const segments = new SegmentFeed(address);
@@ -52,6 +58,10 @@ export async function openServices(options: OpenServicesOptions): Promise<Servic
     queues,
     batches: new BatchStore({ queues, now }),
     control: new FleetControl({ address, connection: queues.connection }),
+    webhooks: {
+      deliveries: new WebhookDeliveries(connection, now),
+      secrets: new WebhookSecrets({ connection, configured, now }),
+    },
     results,
     uploads,
     keys,

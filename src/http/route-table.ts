@@ -10,11 +10,13 @@ import { jobRoutes } from './routes/jobs.ts';
 import { openAiRoutes } from './routes/openai.ts';
 import { sessionRoutes } from './routes/session.ts';
 import { uploadRoutes } from './routes/uploads.ts';
+import { webhookRoutes } from './routes/webhooks.ts';
 
 const WORK: readonly Route[] = [
   ...jobRoutes,
   ...batchRoutes,
   ...uploadRoutes,
+  ...webhookRoutes,
   ...eventRoutes,
   ...fleetRoutes,
   ...controlRoutes,

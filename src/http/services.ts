@@ -7,6 +7,8 @@ import type { JobTenants } from '../queue/job-tenants.ts';
 import type { QueueRegistry } from '../queue/queue-registry.ts';
 import type { SegmentFeed } from '../queue/segment-feed.ts';
 import type { Sessions } from '../queue/sessions.ts';
+import type { WebhookDeliveries } from '../queue/webhook-deliveries.ts';
+import type { WebhookSecrets } from '../queue/webhook-secrets.ts';
 import type { ResultStore } from '../storage/result-store.ts';
 import type { UploadStore } from '../storage/uploads.ts';
 import type { EventHub } from './events/event-hub.ts';
@@ -20,6 +22,7 @@ export interface Services {
   readonly batches: BatchStore;
   /** Commands about models. */
   readonly control: FleetControl;
+  readonly webhooks: { readonly deliveries: WebhookDeliveries; readonly secrets: WebhookSecrets };
   readonly results: ResultStore;
   readonly uploads: UploadStore;
   readonly keys: ApiKeys;

@@ -101,7 +101,7 @@ export class WebhookFollower {
         continue;
       }
       const ended = events.filter(({ name }) => name === 'completed' || name === 'failed');
-      const ids = [...new Set(ended.flatMap(({ fields }) => fields.jobId ?? []))];
+      const ids = [...new Set(ended.flatMap(({ fields: { jobId } }) => jobId ?? []))];
       for (const pending of await pendingAmong(connection, queue, ids)) {
         await this.#settle(queue, pending);
       }
