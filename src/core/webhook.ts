@@ -64,5 +64,9 @@ export const WebhookLimits = z.strictObject({
   perHost: z.int().min(1).default(2),
   /** After the first failure; each later pause is four times as long, up to six hours. */
   backoffMs: z.int().min(1).default(5_000),
+  /** How often ends are looked for. */
+  followMs: z.int().min(10).default(1_000),
+  /** An attempt whose process has died is made again after this. */
+  lockMs: z.int().min(1_000).default(30_000),
 });
 export type WebhookLimits = z.infer<typeof WebhookLimits>;

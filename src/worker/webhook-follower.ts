@@ -25,10 +25,9 @@ import {
 } from '../queue/webhook-jobs.ts';
 import type { WebhooksOptions } from './webhooks.ts';
 
-const FOLLOW_MS = 1_000;
 const RECONCILE_MS = 60_000;
-/** A turn ends before the next look of the others. */
-const TURN_MS = 900;
+/** Of the time between two looks: a turn ends before the next one. */
+const TURN = 0.9;
 const PAGE = 1_000;
 const CHUNK = 500;
 /** The index is written before the job. */
@@ -38,6 +37,8 @@ const LAST = '+' as StreamId; // What XRANGE calls the end of a stream.
 export interface WebhookFollowerOptions
   extends Pick<WebhooksOptions, 'connection' | 'queueOf' | 'logger' | 'now'> {
   readonly deliveries: WebhookDeliveries;
+  /** Between two looks. */
+  readonly followMs: number;
 }
 
 export class WebhookFollower {
@@ -52,7 +53,7 @@ export class WebhookFollower {
   constructor(options: WebhookFollowerOptions) {
     this.#options = options;
     this.#logger = options.logger;
-    this.#timer = setInterval(() => this.#look(), FOLLOW_MS).unref();
+    this.#timer = setInterval(() => this.#look(), options.followMs).unref();
     this.#look();
   }
 
@@ -76,8 +77,9 @@ export class WebhookFollower {
 
   /** One process at a time is enough; two do no harm. */
   async #takeTurn(): Promise<void> {
-    const { connection, now } = this.#options;
-    const turn = await connection.set(WEBHOOK_TURN_KEY, this.#id, 'PX', TURN_MS, 'NX');
+    const { connection, now, followMs } = this.#options;
+    const turnMs = Math.floor(followMs * TURN);
+    const turn = await connection.set(WEBHOOK_TURN_KEY, this.#id, 'PX', turnMs, 'NX');
     if (turn === null) return;
     const isDue = now() - this.#reconciledAt >= RECONCILE_MS;
     for (const model of await readKnownModels(connection)) {

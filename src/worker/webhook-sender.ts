@@ -52,6 +52,8 @@ export class WebhookSender {
       prefix: QUEUE_PREFIX,
       concurrency: CONCURRENT,
       maxStalledCount: 1_000,
+      lockDuration: limits.lockMs,
+      stalledInterval: limits.lockMs,
       settings: {
         backoffStrategy: (attemptsMade, _type, error) =>
           backoffMs(limits.backoffMs, attemptsMade, error),

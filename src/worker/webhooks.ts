@@ -35,16 +35,18 @@ export class Webhooks {
   #closing: Promise<void> | undefined;
 
   constructor({ connection, queueOf, logger, settings, now }: WebhooksOptions) {
-    const { secrets = [], allowedNetworks = [], limits } = settings;
+    const { secrets = [], allowedNetworks = [] } = settings;
+    const limits = WebhookLimits.parse({ allowedNetworks, ...settings.limits });
     this.#deliveries = new WebhookDeliveries(connection, now);
     this.#follower = new WebhookFollower({
       ...{ connection, queueOf, logger, now },
       deliveries: this.#deliveries,
+      followMs: limits.followMs,
     });
     this.#sender = new WebhookSender({
       ...{ connection, logger },
       secrets: new WebhookSecrets({ connection, configured: secrets, now }),
-      limits: WebhookLimits.parse({ allowedNetworks, ...limits }),
+      limits,
     });
   }
 
