@@ -35,6 +35,7 @@ const FENCED: [RegExp, string[]][] = [
   [/^bullmq(\/|$)/, ['src/queue', 'src/worker']],
   [/^ioredis(\/|$)/, ['src/queue']],
   [/^(express|helmet|busboy|prom-client)(\/|$)|^@bull-board\//, ['src/http']],
+  [/^standardwebhooks$/, ['src/worker']],
   [/^undici(\/|$)/, ['src/storage', 'src/models']],
   [/^ipaddr\.js(\/|$)/, ['src/storage']],
   [/^zod(\/|$)/, ['src/core']],
