@@ -6,6 +6,7 @@ import { resolveRoots, type ScannedInput, scanInputs } from '../bulk/scan.ts';
 import type { NewJob, OmitEach, RawAudioFormat } from '../core/job.ts';
 import { JobWebhookEvent } from '../core/webhook.ts';
 import { AudioQueue } from '../queue/audio-queue.ts';
+import { openTracing } from '../tracing/open-tracing.ts';
 import type { CliContext } from './context.ts';
 import { printLine } from './context.ts';
 import { EXIT } from './exit-codes.ts';
@@ -101,7 +102,8 @@ async function enqueue(
   const roots = await resolveRoots(paths);
   const { model } = taskChoiceOf(options);
   await using redis = await RedisAccess.open(placesOf(context.config, options));
-  await using queue = await AudioQueue.open({ address: redis.address, model });
+  await using tracing = await openTracing(context.config.tracing, 'enqueue');
+  await using queue = await AudioQueue.open({ address: redis.address, model, tracing });
   const submission = new Submission(queue, options, context);
   let skipped = 0;
   let problems = 0;

@@ -11,6 +11,7 @@ import { openServices } from '../http/open-services.ts';
 import { startServer } from '../http/server.ts';
 import { DEFAULT_SETTINGS, type HttpSettings } from '../http/settings.ts';
 import { keepUploadsSwept } from '../http/upload-sweeper.ts';
+import { openTracing } from '../tracing/open-tracing.ts';
 import { Housekeeping } from '../worker/housekeeping.ts';
 import { chooseCapacity } from './auto-slots.ts';
 import type { CliContext } from './context.ts';
@@ -146,12 +147,14 @@ async function serve(options: ServeOptions, context: CliContext): Promise<void> 
   try {
     if (options.withWorker) warnUnvalidated(options, context);
     await using redis = await RedisAccess.open(config, watch.signal);
+    await using tracing = await openTracing(config.tracing, 'server');
     const services = await openServices({
       address: redis.address,
       models: servedModels(modelsOf(options.model)),
       resultsDir: resultsFolder(config),
       uploadsDir: uploadsFolder(config),
       settings,
+      tracing,
       webhookSecrets: config.webhooks.secrets,
       version: packageVersion(),
       logger: createLogger(logLevelOf(config, options), 'server'),

@@ -3,6 +3,7 @@ import { homedir, tmpdir, userInfo } from 'node:os';
 import { delimiter, isAbsolute, join, resolve } from 'node:path';
 import { z } from 'zod';
 import { WavepoolError } from './errors.ts';
+import type { TracingConfig } from './tracing.ts';
 import { WebhookLimits, WebhookSecret } from './webhook.ts';
 
 export const LogLevel = z.enum(['silent', 'error', 'warn', 'info', 'debug', 'trace']);
@@ -27,6 +28,11 @@ export interface Config {
   readonly maxAudioSeconds: number;
   /** Of servers and workers: those of one Redis need the same. */
   readonly webhooks: WebhookConfig;
+  /**
+   * Where spans go to; nowhere without it. `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`, else `OTEL_EXPORTER_OTLP_ENDPOINT`, unless
+   * `OTEL_SDK_DISABLED`; `OTEL_SERVICE_NAME`. OpenTelemetry itself reads more variables of the same prefix.
+   */
+  readonly tracing: TracingConfig | undefined;
   /** `WAVEPOOL_LOG_LEVEL` */
   readonly logLevel: LogLevel;
 }
@@ -50,6 +56,10 @@ export interface Environment {
   readonly WAVEPOOL_REDIS_SERVER?: string | undefined;
   readonly WAVEPOOL_ADDON?: string | undefined;
   readonly WAVEPOOL_MAX_AUDIO_HOURS?: string | undefined;
+  readonly OTEL_EXPORTER_OTLP_ENDPOINT?: string | undefined;
+  readonly OTEL_EXPORTER_OTLP_TRACES_ENDPOINT?: string | undefined;
+  readonly OTEL_SERVICE_NAME?: string | undefined;
+  readonly OTEL_SDK_DISABLED?: string | undefined;
   readonly WAVEPOOL_WEBHOOK_SECRET?: string | undefined;
   readonly WAVEPOOL_WEBHOOK_NETWORKS?: string | undefined;
   readonly WAVEPOOL_LOG_LEVEL?: string | undefined;
@@ -110,6 +120,21 @@ function readWebhooks(environment: Environment): WebhookConfig {
   );
 }
 
+function readTracing(environment: Environment): TracingConfig | undefined {
+  const endpoint = optional(environment.OTEL_EXPORTER_OTLP_ENDPOINT);
+  const whole = endpoint === undefined ? undefined : `${endpoint.replace(/\/+$/, '')}/v1/traces`;
+  const url = optional(environment.OTEL_EXPORTER_OTLP_TRACES_ENDPOINT) ?? whole;
+  if (url === undefined || environment.OTEL_SDK_DISABLED?.toLowerCase() === 'true')
+    return undefined;
+  if (URL.canParse(url) && /^https?:$/.test(new URL(url).protocol)) {
+    return { url, serviceName: optional(environment.OTEL_SERVICE_NAME) ?? 'wavepool' };
+  }
+  throw new WavepoolError(
+    'INVALID_REQUEST',
+    `OTEL_EXPORTER_OTLP_ENDPOINT: ${url} is no http(s) address`,
+  );
+}
+
 /** Separated by commas or blanks. */
 function listOf(value: string | undefined): string[] {
   return (value ?? '').split(/[\s,]+/).filter((part) => part !== '');
@@ -144,6 +169,7 @@ export function readConfig(environment: Environment = process.env): Config {
     addonPath: optionalPath(environment.WAVEPOOL_ADDON),
     maxAudioSeconds: readMaxAudioSeconds(environment.WAVEPOOL_MAX_AUDIO_HOURS),
     webhooks: readWebhooks(environment),
+    tracing: readTracing(environment),
     logLevel: readLogLevel(environment.WAVEPOOL_LOG_LEVEL),
   };
 }

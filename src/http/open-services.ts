@@ -1,6 +1,7 @@
 /** Opens what the server stands on, in the usual way: one Redis, one folder for results, one for uploads. */
 
 import type { Logger } from '../core/logger.ts';
+import { NO_TRACING, type Tracing } from '../core/tracing.ts';
 import type { WebhookSecret } from '../core/webhook.ts';
 import { ApiKeys } from '../queue/api-keys.ts';
 import type { AudioQueue } from '../queue/audio-queue.ts';
@@ -28,6 +29,8 @@ export interface OpenServicesOptions extends Pick<QueueRegistryOptions, 'address
   readonly settings: HttpSettings;
   /** See `WebhookSecretsOptions`. @defaultValue none: one is made and kept in Redis */
   readonly webhookSecrets?: readonly WebhookSecret[] | undefined;
+  /** Closed by the caller. @defaultValue none */
+  readonly tracing?: Tracing | undefined;
   readonly version: string;
   readonly logger: Logger;
   readonly closing: AbortSignal;
@@ -42,13 +45,13 @@ export interface OpenServicesOptions extends Pick<QueueRegistryOptions, 'address
  * @throws {WavepoolError} REDIS_UNAVAILABLE
  */
 export async function openServices(options: OpenServicesOptions): Promise<Services> {
-  const { address, models, settings, version, logger, closing } = options;
+  const { address, models, settings, version, logger, closing, tracing = NO_TRACING } = options;
   const { now = Date.now, every = everyInterval, webhookSecrets: configured = [] } = options;
   const results = await LocalResultStore.open(options.resultsDir, now);
   const uploads = await UploadStore.open(options.uploadsDir, now);
   const metrics = createMetrics({ overview: () => readOverview(queues.connection, 0), now });
   const onOpen = (queue: AudioQueue): void => metrics.observe(queue);
-  const queues = await QueueRegistry.open({ address, models, now, onOpen });
+  const queues = await QueueRegistry.open({ address, models, now, onOpen, tracing });
   const { connection } = queues;
   const keys = new ApiKeys(queues.connection, now);
   const sessions = new Sessions(queues.connection, SESSION_LIFE_MS);
@@ -72,6 +75,7 @@ export async function openServices(options: OpenServicesOptions): Promise<Servic
     every,
     limit: new QueueLimit(settings.maxQueued, now),
     metrics,
+    tracing,
     settings,
     version,
     logger,

@@ -1,5 +1,6 @@
 /** What the routes stand on. Whoever composes the process makes it; see `openServices` for the usual way. */
 import type { Logger } from '../core/logger.ts';
+import type { Tracing } from '../core/tracing.ts';
 import type { ApiKeys } from '../queue/api-keys.ts';
 import type { BatchStore } from '../queue/batches.ts';
 import type { FleetControl } from '../queue/control.ts';
@@ -37,6 +38,7 @@ export interface Services {
   /** Asked before jobs are added. */
   readonly limit: QueueLimit;
   readonly metrics: Metrics;
+  readonly tracing: Tracing;
   readonly settings: HttpSettings;
   /** Of the package. */
   readonly version: string;

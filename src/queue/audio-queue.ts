@@ -12,6 +12,7 @@ import {
   parseJobData,
   parseJobId,
 } from '../core/job.ts';
+import { NO_TRACING, type Tracing } from '../core/tracing.ts';
 import { addChunk } from './add-jobs.ts';
 import { type CancelResult, cancelJob } from './cancel-job.ts';
 import { clearCancelMark } from './cancellation.ts';
@@ -32,6 +33,7 @@ import { type JobView, viewOf } from './job-view.ts';
 import { rememberModel } from './known-models.ts';
 import { type JobParent, type PreparedJob, prepareJob } from './prepared-job.ts';
 import { QUEUE_PREFIX, queueNameOf } from './queue-names.ts';
+import { telemetryOf } from './telemetry.ts';
 import { WebhookDeliveries } from './webhook-deliveries.ts';
 import { rememberWebhooks } from './webhook-jobs.ts';
 
@@ -52,6 +54,8 @@ export interface AudioQueueOptions {
    * @defaultValue 15 000
    */
   readonly reconcileIntervalMs?: number | undefined;
+  /** @defaultValue none */
+  readonly tracing?: Tracing | undefined;
   /** Milliseconds since 1970. @defaultValue Date.now */
   readonly now?: (() => number) | undefined;
 }
@@ -83,7 +87,8 @@ export class AudioQueue {
     this.name = queueNameOf(options.model);
     this.#connection = connection;
     this.#events = events;
-    this.#queue = new Queue(this.name, { connection, prefix: QUEUE_PREFIX });
+    const telemetry = telemetryOf(options.tracing ?? NO_TRACING);
+    this.#queue = new Queue(this.name, { connection, prefix: QUEUE_PREFIX, ...telemetry });
     // Commands report their own errors.
     this.#queue.on('error', () => undefined);
   }
@@ -122,7 +127,7 @@ export class AudioQueue {
    */
   async submit(job: NewJob): Promise<JobView> {
     const { name, data, opts } = this.#prepare(job);
-    await this.#guard(async () => {
+    await this.#submission(1, async () => {
       await this.#remember();
       await this.#index([{ id: opts.jobId, data }]);
       await this.#queue.add(name, data, opts);
@@ -154,7 +159,7 @@ export class AudioQueue {
     for (let start = 0; start < prepared.length; start += CHUNK) {
       const chunk = prepared.slice(start, start + CHUNK);
       const indexed = chunk.map(({ data, opts }) => ({ id: opts.jobId, data }));
-      await this.#guard(async () => {
+      await this.#submission(chunk.length, async () => {
         await this.#index(indexed);
         await addChunk(this.#queue, this.#connection, chunk);
       });
@@ -343,6 +348,13 @@ export class AudioQueue {
       throw error;
     });
     return this.#remembered;
+  }
+
+  /** Where the trace of a job begins. */
+  #submission(jobs: number, add: () => Promise<void>): Promise<void> {
+    const { tracing = NO_TRACING } = this.#options;
+    const attributes = { 'wavepool.model': this.model, 'wavepool.jobs': jobs };
+    return tracing.run('submit', { attributes }, () => this.#guard(add));
   }
 
   /** What must be found again whatever happens to the jobs. */

@@ -12,12 +12,14 @@ import { ALIVE_MS, type WorkerMessage } from '../core/ipc.ts';
 import type { Logger } from '../core/logger.ts';
 import { packageVersion } from '../core/package-version.ts';
 import type { ModelStatus, WorkerPresence } from '../core/status.ts';
+import { NO_TRACING, type Tracing } from '../core/tracing.ts';
 import type { WorkerSettings } from '../core/worker-settings.ts';
 import { PresencePublisher } from '../queue/presence.ts';
 import type { Engine } from '../runtime/engine.ts';
 import type { ModelEntry } from '../runtime/model-entry.ts';
 import type { ModelPlanner } from '../runtime/model-plan.ts';
 import type { ResultStore } from '../storage/result-store.ts';
+import { traceBatches } from './batch-tracing.ts';
 import { ModelChanges } from './control-events.ts';
 import { ControlListener } from './control-listener.ts';
 import { ControlRunner } from './control-runner.ts';
@@ -35,6 +37,8 @@ export interface AudioWorkerOptions {
   /** What models need, told from metadata; the engine, where it can tell. */
   readonly planner?: ModelPlanner | undefined;
   readonly results: ResultStore;
+  /** Closed by the caller. @defaultValue none */
+  readonly tracing?: Tracing | undefined;
   readonly logger: Logger;
   readonly report: (message: WorkerMessage) => void;
 }
@@ -66,6 +70,7 @@ export class AudioWorker {
    *  @throws {WavepoolError} why a model could not be loaded, or REDIS_UNAVAILABLE. */
   async start(): Promise<void> {
     const { settings, planner, results, logger, report } = this.#options;
+    const { tracing = NO_TRACING } = this.#options;
     const engine = this.#engine;
     this.#alive = setInterval(() => {
       report({ type: 'alive', oldestRun: engine.oldestRun });
@@ -76,6 +81,7 @@ export class AudioWorker {
     }
     const served = await openServedModels(engine, settings, {
       planner,
+      watchBatches: traceBatches(tracing),
       onBackgroundError: (err) => logger.warn({ err }, 'a model could not be looked after'),
     });
     this.#served = served;
@@ -83,7 +89,7 @@ export class AudioWorker {
     const { ffmpeg, uploadsDir, urls } = settings;
     const places = { uploadsDir, urls };
     this.#processor = new JobProcessor({
-      ...{ runtime, detector, results, allowance, ffmpeg, places },
+      ...{ runtime, detector, results, allowance, ffmpeg, places, tracing },
       maxAudioSeconds: settings.maxAudioSeconds,
     });
     this.#changes = await ModelChanges.open({
@@ -142,7 +148,7 @@ export class AudioWorker {
 
   /** Takes the jobs of a model from now on; the detector has none unless this worker was started to serve it, too. */
   async #serve({ id: model, configuration }: ModelEntry): Promise<void> {
-    const { settings, logger } = this.#options;
+    const { settings, logger, tracing } = this.#options;
     const processor = this.#processor;
     if (processor === undefined || this.#queues.has(model)) return;
     if (model === settings.detector.id && settings.models.every(({ id }) => id !== model)) return;
@@ -153,6 +159,7 @@ export class AudioWorker {
       processor,
       held: this.#held,
       quarantine: this.#quarantine,
+      tracing,
       lockDurationMs,
       stalledIntervalMs,
       longJobMs,

@@ -4,11 +4,13 @@ import { type Job, WaitingError, Worker } from 'bullmq';
 import { toWavepoolError, WavepoolError } from '../core/errors.ts';
 import { type JobData, type JobOutcome, type JobProgress, parseJobData } from '../core/job.ts';
 import type { Logger } from '../core/logger.ts';
+import { NO_TRACING, type Tracing } from '../core/tracing.ts';
 import { CancellationListener, type CancellationWatch } from '../queue/cancellation.ts';
 import { openConnection, type RedisAddress, toRedisError } from '../queue/connection.ts';
 import { toQueueError } from '../queue/failures.ts';
 import { QUEUE_PREFIX, queueNameOf } from '../queue/queue-names.ts';
 import { SegmentWriter } from '../queue/segment-stream.ts';
+import { telemetryOf } from '../queue/telemetry.ts';
 import { type HeldJobs, LockLostError } from './held-jobs.ts';
 import { JobLanes, type Lane } from './job-lanes.ts';
 import type { JobProcessor } from './job-processor.ts';
@@ -37,6 +39,8 @@ export interface ModelQueueOptions {
   /** Jobs that run at once, long ones aside: see `JobLanes`. */
   readonly concurrency: number;
   readonly longJobMs: number;
+  /** @defaultValue none */
+  readonly tracing?: Tracing | undefined;
   readonly logger: Logger;
 }
 
@@ -110,6 +114,7 @@ export class ModelQueue {
         stalledInterval: stalledIntervalMs,
         maxStalledCount: MAX_STALLED_COUNT,
         runRetryDelay: RETRY_DELAY_MS,
+        ...telemetryOf(this.#options.tracing ?? NO_TRACING),
       },
     );
     const isKnown = (jobId: string, token: string) => this.#taken.get(jobId) === token;
@@ -167,6 +172,7 @@ export class ModelQueue {
         data,
         signal,
         priority: job.priority,
+        attempt: job.attemptsMade + 1,
         onProgress: (progress) => tell(job, progress, logger),
         onSegment: data.partials ? (segment) => partials.append(segment) : undefined,
         logger,
