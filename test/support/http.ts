@@ -2,6 +2,7 @@
 import { mkdir, realpath } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createLogger } from '../../src/core/logger.ts';
+import type { Tracing } from '../../src/core/tracing.ts';
 import type { Every } from '../../src/http/events/every.ts';
 import { openServices } from '../../src/http/open-services.ts';
 import { startServer } from '../../src/http/server.ts';
@@ -35,6 +36,7 @@ export interface TestServerOptions {
   readonly redis?: TestRedis;
   readonly now?: () => number;
   readonly every?: Every;
+  readonly tracing?: Tracing;
 }
 
 export async function startTestServer(options: TestServerOptions = {}): Promise<TestServer> {
@@ -63,6 +65,7 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
     closing: ending.signal,
     now: options.now,
     every: options.every,
+    tracing: options.tracing,
   });
   const server = await startServer(services).catch(async (error: unknown) => {
     await services.queues.close();
