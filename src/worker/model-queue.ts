@@ -117,6 +117,7 @@ export class ModelQueue {
         ...telemetryOf(this.#options.tracing ?? NO_TRACING),
       },
     );
+    held.taking(this.#name, worker.id);
     const isKnown = (jobId: string, token: string) => this.#taken.get(jobId) === token;
     const lostReplies = new LostReplies({ connection, worker, isKnown, logger });
     const look = () => void lostReplies.look();

@@ -49,6 +49,8 @@ export interface TranscriptionRequest extends SearchRequest {
   readonly options: TranscribeOptions;
   /** What an earlier attempt recognized. */
   readonly journal?: SegmentJournal | undefined;
+  /** Called when a segment begins to wait for a slot. */
+  readonly onWait?: (() => void) | undefined;
   /** Called when a slot picks up a segment, and when a segment is done. */
   readonly onProgress: (progress: TranscriptionProgress) => void;
   /** Called when a segment is done, in the order in which they are. */
@@ -261,6 +263,7 @@ export class TranscriptionRun {
       'wavepool.start_seconds': startSample / SAMPLE_RATE,
       'wavepool.end_seconds': endSample / SAMPLE_RATE,
     };
+    this.#request.onWait?.();
     return tracing.run('recognize', { attributes: times }, (span) =>
       recognizer.submit(
         {
