@@ -37,3 +37,4 @@ export type { LiveEvent } from './core/live-api.ts';
 export { InvalidRequestError } from './core/problem.ts';
 export type { SpeechActivity, SpeechActivitySegment } from './core/speech-activity.ts';
 export type { Transcript, TranscriptSegment } from './core/transcript.ts';
+export type { DeliveryResource, SecretResource, WebhookMessage } from './core/webhook-message.ts';

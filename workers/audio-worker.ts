@@ -3,19 +3,23 @@
  * worker ends, too. Exit codes: 0 after a shutdown that was asked for, 3 when it could not start.
  */
 import process from 'node:process';
+import { readConfig } from '../src/core/config.ts';
 import { toWavepoolError } from '../src/core/errors.ts';
 import { parseSupervisorMessage, type WorkerMessage } from '../src/core/ipc.ts';
 import { createLogger } from '../src/core/logger.ts';
+import type { Tracing } from '../src/core/tracing.ts';
 import type { WorkerSettings } from '../src/core/worker-settings.ts';
 import { NativeEngine } from '../src/engine/native-engine.ts';
 import { EmbeddedRedis } from '../src/queue/embedded-redis.ts';
 import { openStorage } from '../src/storage/open-storage.ts';
+import { openTracing } from '../src/tracing/open-tracing.ts';
 import { AudioWorker } from '../src/worker/audio-worker.ts';
 
 /** For a worker that is told to end by itself, and not through its supervisor. */
 const DRAIN_MS = 30_000;
 
 let worker: AudioWorker | undefined;
+let tracing: Tracing | undefined;
 let privateRedisOf: string | undefined;
 
 function report(message: WorkerMessage, sent: () => void = () => undefined): void {
@@ -31,8 +35,10 @@ async function start(settings: WorkerSettings): Promise<void> {
     const engine = new NativeEngine({ addon: settings.addonPath });
     const maxObjectBytes = settings.urls.maxBytes;
     const { results, places } = await openStorage({ ...settings, maxObjectBytes });
-    const stores = { results, places };
-    worker = new AudioWorker({ settings, engine, planner: engine, ...stores, logger, report });
+    tracing = await openTracing(readConfig().tracing, 'worker');
+    worker = new AudioWorker({
+      ...{ settings, engine, planner: engine, results, places, tracing, logger, report },
+    });
     await worker.start();
     report({ type: 'ready' });
   } catch (thrown) {
@@ -44,6 +50,7 @@ async function start(settings: WorkerSettings): Promise<void> {
 
 async function shutdown(deadlineMs: number): Promise<void> {
   await worker?.close({ deadlineMs });
+  await tracing?.close();
   process.exit();
 }
 

@@ -9,7 +9,9 @@ import {
   type ObjectAddress,
   parseObjectAddress,
 } from '../core/s3-settings.ts';
+import { JobWebhookEvent } from '../core/webhook.ts';
 import { AudioQueue } from '../queue/audio-queue.ts';
+import { openTracing } from '../tracing/open-tracing.ts';
 import type { CliContext } from './context.ts';
 import { printLine } from './context.ts';
 import { SharedUploads } from './enqueue-uploads.ts';
@@ -42,6 +44,8 @@ interface EnqueueOptions extends PlaceOptions, TaskOptions {
   readonly idempotencyKey?: string;
   readonly inputFormat?: RawAudioFormat;
   readonly partials?: true;
+  readonly webhook?: string;
+  readonly webhookEvents?: JobWebhookEvent[];
   readonly json?: true;
   readonly quiet?: true;
 }
@@ -85,7 +89,13 @@ export function addEnqueueCommand(program: Command, context: CliContext): void {
     )
     .option('--tenant <name>', 'on whose behalf')
     .option('--idempotency-key <key>', 'adds each file once, however often the command is repeated')
-    .option('--partials', 'tell segments as they are found or recognized');
+    .option('--partials', 'tell segments as they are found or recognized')
+    .option('--webhook <url>', 'tell this address how each job ends')
+    .addOption(
+      new Option('--webhook-events <list>', `of ${JobWebhookEvent.options.join(', ')}`).argParser(
+        parseWebhookEvents,
+      ),
+    );
   addTaskOptions(command);
   addInputFormatOption(command);
   addQueueOptions(command);
@@ -106,7 +116,8 @@ async function enqueue(
   const { model } = taskChoiceOf(options);
   const config = placesOf(context.config, options);
   await using redis = await RedisAccess.open(config);
-  await using queue = await AudioQueue.open({ address: redis.address, model });
+  await using tracing = await openTracing(context.config.tracing, 'enqueue');
+  await using queue = await AudioQueue.open({ address: redis.address, model, tracing });
   const isShared = config.s3.place !== undefined;
   await using uploads = isShared ? await SharedUploads.open(config, redis.address) : undefined;
   const submission = new Submission(queue, options, { context, uploads });
@@ -152,6 +163,7 @@ class Submission {
     this.#context = context;
     this.#uploads = uploads;
     const { priority, delay, attempts, tenant, partials, timeout, deadline } = options;
+    const { webhook: url, webhookEvents: events } = options;
     this.#settings = {
       ...taskChoiceOf(options).job,
       ...(priority === undefined ? {} : { priority }),
@@ -159,6 +171,7 @@ class Submission {
       ...(attempts === undefined ? {} : { attempts }),
       ...(tenant === undefined ? {} : { tenant }),
       ...(partials === undefined ? {} : { partials }),
+      ...(url === undefined ? {} : { webhook: { url, ...(events && { events }) } }),
       clocks: {
         ...(timeout === undefined ? {} : { timeoutMs: timeout }),
         ...(deadline === undefined ? {} : { deadlineAt: Date.now() + deadline }),
@@ -211,6 +224,13 @@ type Source = ScannedInput | ObjectAddress;
 
 function shownSource(source: Source): string {
   return 'bucket' in source ? formatObjectAddress(source) : source.path;
+}
+
+function parseWebhookEvents(text: string): JobWebhookEvent[] {
+  const events = text.split(',').map((event) => JobWebhookEvent.safeParse(event.trim()).data);
+  const known = events.filter((event) => event !== undefined);
+  if (known.length === events.length) return known;
+  throw new InvalidArgumentError(`Use a list of ${JobWebhookEvent.options.join(', ')}.`);
 }
 
 function parsePriority(text: string): number {

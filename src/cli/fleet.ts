@@ -2,6 +2,7 @@
 import path from 'node:path';
 import type { Config, LogLevel } from '../core/config.ts';
 import { createLogger } from '../core/logger.ts';
+import type { Tracing } from '../core/tracing.ts';
 import { WorkerSettings } from '../core/worker-settings.ts';
 import type { InstalledModel } from '../models/model-store.ts';
 import { AudioQueue } from '../queue/audio-queue.ts';
@@ -27,6 +28,8 @@ export interface FleetOptions {
   readonly maxUrlBytes?: number;
   /** Ends the wait for a private Redis that does not come up. */
   readonly signal?: AbortSignal;
+  /** Of `queue`. @defaultValue none */
+  readonly tracing?: Tracing;
   readonly onCrash?: (crash: WorkerCrash) => void;
 }
 
@@ -64,7 +67,8 @@ export class Fleet implements AsyncDisposable {
     try {
       const { address } = redis;
       const model = options.models[0]?.entry.id ?? DEFAULT_MODEL;
-      const queue = await AudioQueue.open({ address, model, whenDisconnected: 'wait' });
+      const { tracing } = options;
+      const queue = await AudioQueue.open({ address, model, tracing, whenDisconnected: 'wait' });
       const fleet = new Fleet(queue, superviseWorkers(options, address, queue), redis);
       await fleet.#startWorkers();
       return fleet;

@@ -18,6 +18,7 @@ import { addRunCommand } from './run-command.ts';
 import { addServeCommand } from './serve-command.ts';
 import { addStatusCommand } from './status-command.ts';
 import { addWatchCommand } from './watch-command.ts';
+import { addWebhooksCommand } from './webhooks-command.ts';
 import { addWorkerCommand } from './worker-command.ts';
 
 export interface ProgramServices {
@@ -42,6 +43,7 @@ export function buildProgram(context: CliContext, services: ProgramServices): Co
   addKeysCommand(program, context);
   addEnqueueCommand(program, context);
   addJobsCommand(program, context);
+  addWebhooksCommand(program, context);
   addStatusCommand(program, context);
   addModelsCommand(program, context);
   addFrameworkCommand(program, context);

@@ -9,10 +9,12 @@ import type { Config, LogLevel } from '../core/config.ts';
 import type { RawAudioFormat } from '../core/job.ts';
 import type { JobResult } from '../core/job-result.ts';
 import { type ResultFormat, renderResult } from '../core/result-formats.ts';
+import { NO_TRACING, type Tracing } from '../core/tracing.ts';
 import type { Transcript } from '../core/transcript.ts';
 import { renderTranscript } from '../core/transcript-formats.ts';
 import type { InstalledModel } from '../models/model-store.ts';
 import { openStorage } from '../storage/open-storage.ts';
+import { openTracing } from '../tracing/open-tracing.ts';
 import type { WorkerCrash } from '../worker/supervisor.ts';
 import type { CliContext } from './context.ts';
 import { printLine } from './context.ts';
@@ -70,6 +72,7 @@ class RunSession {
   readonly #request: RunRequest;
   readonly #context: CliContext;
   #view: ProgressView = NO_PROGRESS;
+  #tracing: Tracing = NO_TRACING;
   #fleet: Promise<Fleet> | undefined;
 
   constructor(request: RunRequest, context: CliContext) {
@@ -89,6 +92,8 @@ class RunSession {
         await (await this.#fleet)?.kill();
       },
     });
+    await using tracing = await openTracing(this.#request.config.tracing, 'run');
+    this.#tracing = tracing;
     try {
       const summary = await this.#work(watch);
       this.#report(summary);
@@ -165,6 +170,7 @@ class RunSession {
       models: [model],
       detector,
       signal,
+      tracing: this.#tracing,
       logLevel: logLevelOfRun(config.logLevel),
       onCrash: (crash) => {
         if (!quiet) this.#say(describeCrash(crash));

@@ -11,6 +11,7 @@ import { openServices } from '../http/open-services.ts';
 import { startServer } from '../http/server.ts';
 import { DEFAULT_SETTINGS, type HttpSettings } from '../http/settings.ts';
 import { keepUploadsSwept } from '../http/upload-sweeper.ts';
+import { openTracing } from '../tracing/open-tracing.ts';
 import { Housekeeping } from '../worker/housekeeping.ts';
 import { chooseCapacity } from './auto-slots.ts';
 import type { CliContext } from './context.ts';
@@ -22,8 +23,8 @@ import { DETECTOR_MODEL, openModels, pullModel, pullModels } from './model-acces
 import type { CapacityOptions, PlaceOptions, ResidencyOptions } from './options.ts';
 import {
   addCapacityOptions,
-  addObjectRootOption,
   addLiveOption,
+  addObjectRootOption,
   addPlaceOptions,
   addResidencyOptions,
   addStorageOption,
@@ -172,6 +173,7 @@ async function serve(options: ServeOptions, context: CliContext): Promise<void> 
   try {
     if (options.withWorker) warnUnvalidated(options, context);
     await using redis = await RedisAccess.open(config, watch.signal);
+    await using tracing = await openTracing(config.tracing, 'server');
     const services = await openServices({
       address: redis.address,
       models: servedModels(modelsOf(options.model)),
@@ -179,6 +181,8 @@ async function serve(options: ServeOptions, context: CliContext): Promise<void> 
       uploadsDir: uploadsFolder(config),
       s3: config.s3,
       settings,
+      tracing,
+      webhookSecrets: config.webhooks.secrets,
       version: packageVersion(),
       logger: createLogger(logLevelOf(config, options), 'server'),
       closing: closing.signal,
@@ -189,6 +193,7 @@ async function serve(options: ServeOptions, context: CliContext): Promise<void> 
     await using workers = fleet;
     await using _housekeeping = await Housekeeping.start({
       address: redis.address,
+      webhooks: config.webhooks,
       logger: createLogger(logLevelOf(config, options), 'housekeeping'),
     });
     await queues.openAll();

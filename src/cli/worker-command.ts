@@ -15,8 +15,8 @@ import { DETECTOR_MODEL, openModels, pullModel, pullModels } from './model-acces
 import type { CapacityOptions, PlaceOptions, ResidencyOptions } from './options.ts';
 import {
   addCapacityOptions,
-  addObjectRootOption,
   addLiveOption,
+  addObjectRootOption,
   addPlaceOptions,
   addResidencyOptions,
   addStorageOption,
@@ -79,6 +79,7 @@ async function serve(options: WorkerOptions, context: CliContext): Promise<void>
     const { address } = fleet;
     await using _housekeeping = await Housekeeping.start({
       address,
+      webhooks: context.config.webhooks,
       logger: createLogger(quiet ? 'error' : context.config.logLevel, 'housekeeping'),
     });
     say(

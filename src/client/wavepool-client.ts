@@ -16,6 +16,7 @@ import { Jobs } from './jobs.ts';
 import { type LiveOptions, liveEvents } from './live.ts';
 import { Transport } from './transport.ts';
 import { Uploads } from './uploads.ts';
+import { Webhooks } from './webhooks.ts';
 
 export interface WavepoolClientOptions {
   /** Of the server, such as `http://127.0.0.1:8080`; may have a path when a proxy gives it one. */
@@ -54,6 +55,7 @@ export class WavepoolClient {
   readonly uploads: Uploads;
   readonly models: Models;
   readonly workers: Workers;
+  readonly webhooks: Webhooks;
 
   /** @throws {WavepoolError} INVALID_REQUEST for an address or a key that cannot be sent */
   constructor(options: WavepoolClientOptions) {
@@ -71,6 +73,7 @@ export class WavepoolClient {
     this.batches = new Batches(this.#transport, this.uploads);
     this.models = new Models(this.#transport);
     this.workers = new Workers(this.#transport);
+    this.webhooks = new Webhooks(this.#transport);
   }
 
   /**

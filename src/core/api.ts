@@ -16,6 +16,7 @@ import {
 import { apiSchemas } from './openapi.ts';
 import { RESULT_FORMATS } from './result-formats.ts';
 import { ModelState, WorkerPresence } from './status.ts';
+import { JobWebhook } from './webhook.ts';
 
 export const Timestamp = z.iso.datetime().meta({ description: 'UTC, ISO 8601' });
 
@@ -84,12 +85,15 @@ export function jobSettingsWith<More extends z.ZodRawShape>(more: More) {
   return byTask(modelMember, { ...settingMembers, ...more });
 }
 
-export const JobSettings = jobSettingsWith({});
+const webhookMember = { webhook: JobWebhook.optional() };
+
+export const JobSettings = jobSettingsWith(webhookMember);
 export type JobSettings = z.infer<typeof JobSettings>;
 
-export const JobRequest = jobSettingsWith({ input: JobRequestInput }).register(apiSchemas, {
-  id: 'JobRequest',
-});
+export const JobRequest = jobSettingsWith({
+  ...webhookMember,
+  input: JobRequestInput,
+}).register(apiSchemas, { id: 'JobRequest' });
 export type JobRequest = z.infer<typeof JobRequest>;
 /** What a client sends: everything with a default may be left out. */
 export type JobRequestBody = z.input<typeof JobRequest>;

@@ -65,6 +65,7 @@ const ERRORS = {
   JOB_NOT_FINISHED: row(INVALID, 409, false, 'the job has not completed: %s'),
   JOB_NOT_RETRYABLE: row(INVALID, 409, false, 'only a failed job can be retried: %s'),
   BATCH_NOT_FOUND: row('not_found', 404, false, 'no such batch: %s'),
+  DELIVERY_NOT_FOUND: row('not_found', 404, false, 'no such delivery: %s'),
   RESULT_NOT_FOUND: row('not_found', 404, false, 'no such result: %s'),
   STORAGE_FULL: row(SERVER, 507, true, 'the result could not be written: %s'),
   STORAGE_UNAVAILABLE: row(SERVER, 503, true, 'the object storage does not answer: %s'),

@@ -3,6 +3,7 @@ import { isAbsolute } from 'node:path';
 import { z } from 'zod';
 import { WavepoolError } from './errors.ts';
 import { BucketName, ObjectKey } from './s3-settings.ts';
+import { JobWebhook } from './webhook.ts';
 
 export const JOB_SCHEMA_VERSION = 1;
 
@@ -213,6 +214,8 @@ const request = {
   partials: z.boolean().default(false),
   /** The `run` that submitted the job. */
   runId: z.string().min(1).max(128).optional(),
+  /** Told how the job ends. */
+  webhook: JobWebhook.optional(),
 };
 
 /** Of a job of any version: whose it is. */

@@ -4,6 +4,7 @@ import { basename } from 'node:path';
 import type { InputResource, JobResource } from '../core/api.ts';
 import { errorRow } from '../core/errors.ts';
 import type { JobInput } from '../core/job.ts';
+import { jobLinks } from '../core/links.ts';
 import { formatObjectAddress } from '../core/s3-settings.ts';
 import type { JobView } from '../queue/job-view.ts';
 import { inputName } from '../storage/inputs.ts';
@@ -28,11 +29,6 @@ export function jobResource(view: JobView): JobResource {
     deadlineAt: isoTimeOrNull(data.clocks.deadlineAt),
     links: jobLinks(id),
   };
-}
-
-export function jobLinks(id: string): JobResource['links'] {
-  const self = `/v1/jobs/${encodeURIComponent(id)}`;
-  return { self, result: `${self}/result`, events: `${self}/events` };
 }
 
 export function inputResource(input: JobInput): InputResource {

@@ -2,6 +2,8 @@
 
 import type { Logger } from '../core/logger.ts';
 import { NO_S3, type S3Settings } from '../core/s3-settings.ts';
+import { NO_TRACING, type Tracing } from '../core/tracing.ts';
+import type { WebhookSecret } from '../core/webhook.ts';
 import { ApiKeys } from '../queue/api-keys.ts';
 import type { AudioQueue } from '../queue/audio-queue.ts';
 import { BatchStore } from '../queue/batches.ts';
@@ -13,6 +15,8 @@ import { readOverview } from '../queue/overview.ts';
 import { QueueRegistry, type QueueRegistryOptions } from '../queue/queue-registry.ts';
 import { SegmentFeed } from '../queue/segment-feed.ts';
 import { Sessions } from '../queue/sessions.ts';
+import { WebhookDeliveries } from '../queue/webhook-deliveries.ts';
+import { WebhookSecrets } from '../queue/webhook-secrets.ts';
 import { openStorage, SERVER_PATIENCE_MS } from '../storage/open-storage.ts';
 import { EventHub } from './events/event-hub.ts';
 import { type Every, everyInterval } from './events/every.ts';
@@ -27,6 +31,10 @@ export interface OpenServicesOptions extends Pick<QueueRegistryOptions, 'address
   /** Results and uploads may be in a bucket in place of the folders. @defaultValue they are not */
   readonly s3?: S3Settings | undefined;
   readonly settings: HttpSettings;
+  /** See `WebhookSecretsOptions`. @defaultValue none: one is made and kept in Redis */
+  readonly webhookSecrets?: readonly WebhookSecret[] | undefined;
+  /** Closed by the caller. @defaultValue none */
+  readonly tracing?: Tracing | undefined;
   readonly version: string;
   readonly logger: Logger;
   readonly closing: AbortSignal;
@@ -41,8 +49,8 @@ export interface OpenServicesOptions extends Pick<QueueRegistryOptions, 'address
  * @throws {WavepoolError} REDIS_UNAVAILABLE
  */
 export async function openServices(options: OpenServicesOptions): Promise<Services> {
-  const { address, models, settings, version, logger, closing } = options;
-  const { now = Date.now, every = everyInterval } = options;
+  const { address, models, settings, version, logger, closing, tracing = NO_TRACING } = options;
+  const { now = Date.now, every = everyInterval, webhookSecrets: configured = [] } = options;
   const { resultsDir, uploadsDir, s3 = NO_S3 } = options;
   const patienceMs = Math.min(s3.patienceMs, SERVER_PATIENCE_MS);
   const storage = await openStorage({ resultsDir, s3: { ...s3, patienceMs }, now });
@@ -50,7 +58,8 @@ export async function openServices(options: OpenServicesOptions): Promise<Servic
   const uploads = await storage.openUploads(uploadsDir);
   const metrics = createMetrics({ overview: () => readOverview(queues.connection, 0), now });
   const onOpen = (queue: AudioQueue): void => metrics.observe(queue);
-  const queues = await QueueRegistry.open({ address, models, now, onOpen });
+  const queues = await QueueRegistry.open({ address, models, now, onOpen, tracing });
+  const { connection } = queues;
   const keys = new ApiKeys(queues.connection, now);
   const sessions = new Sessions(queues.connection, SESSION_LIFE_MS);
   const segments = new SegmentFeed(address);
@@ -64,6 +73,10 @@ export async function openServices(options: OpenServicesOptions): Promise<Servic
     queues,
     batches: new BatchStore({ queues, now }),
     control: new FleetControl({ address, connection: queues.connection }),
+    webhooks: {
+      deliveries: new WebhookDeliveries(connection, now),
+      secrets: new WebhookSecrets({ connection, configured, now }),
+    },
     results,
     uploads,
     keys,
@@ -76,6 +89,7 @@ export async function openServices(options: OpenServicesOptions): Promise<Servic
     every,
     limit: new QueueLimit(settings.maxQueued, now),
     metrics,
+    tracing,
     settings,
     version,
     logger,

@@ -11,11 +11,13 @@ import { liveRoutes } from './routes/live.ts';
 import { openAiRoutes } from './routes/openai.ts';
 import { sessionRoutes } from './routes/session.ts';
 import { uploadRoutes } from './routes/uploads.ts';
+import { webhookRoutes } from './routes/webhooks.ts';
 
 const WORK: readonly Route[] = [
   ...jobRoutes,
   ...batchRoutes,
   ...uploadRoutes,
+  ...webhookRoutes,
   ...eventRoutes,
   ...fleetRoutes,
   ...controlRoutes,

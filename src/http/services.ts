@@ -1,5 +1,6 @@
 /** What the routes stand on. Whoever composes the process makes it; see `openServices` for the usual way. */
 import type { Logger } from '../core/logger.ts';
+import type { Tracing } from '../core/tracing.ts';
 import type { ApiKeys } from '../queue/api-keys.ts';
 import type { BatchStore } from '../queue/batches.ts';
 import type { FleetControl } from '../queue/control.ts';
@@ -9,6 +10,8 @@ import type { LiveRelay } from '../queue/live-relay.ts';
 import type { QueueRegistry } from '../queue/queue-registry.ts';
 import type { SegmentFeed } from '../queue/segment-feed.ts';
 import type { Sessions } from '../queue/sessions.ts';
+import type { WebhookDeliveries } from '../queue/webhook-deliveries.ts';
+import type { WebhookSecrets } from '../queue/webhook-secrets.ts';
 import type { ResultStore } from '../storage/result-store.ts';
 import type { UploadStore } from '../storage/upload-store.ts';
 import type { EventHub } from './events/event-hub.ts';
@@ -22,6 +25,7 @@ export interface Services {
   readonly batches: BatchStore;
   /** Commands about models. */
   readonly control: FleetControl;
+  readonly webhooks: { readonly deliveries: WebhookDeliveries; readonly secrets: WebhookSecrets };
   readonly results: ResultStore;
   readonly uploads: UploadStore;
   readonly keys: ApiKeys;
@@ -39,6 +43,7 @@ export interface Services {
   /** Asked before jobs are added. */
   readonly limit: QueueLimit;
   readonly metrics: Metrics;
+  readonly tracing: Tracing;
   readonly settings: HttpSettings;
   /** Of the package. */
   readonly version: string;

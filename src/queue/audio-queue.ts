@@ -1,9 +1,10 @@
-import { Queue } from 'bullmq';
+import { type Job, Queue } from 'bullmq';
 import type { Redis } from 'ioredis';
 import { failureToError, WavepoolError } from '../core/errors.ts';
 import type { StreamId } from '../core/event-position.ts';
 import type { HeldJob } from '../core/ipc.ts';
 import {
+  type JobData,
   type JobId,
   type JobOutcome,
   type ModelId,
@@ -11,6 +12,7 @@ import {
   parseJobData,
   parseJobId,
 } from '../core/job.ts';
+import { NO_TRACING, type Tracing } from '../core/tracing.ts';
 import { addChunk } from './add-jobs.ts';
 import { type CancelResult, cancelJob } from './cancel-job.ts';
 import { clearCancelMark } from './cancellation.ts';
@@ -31,6 +33,9 @@ import { type JobView, viewOf } from './job-view.ts';
 import { rememberModel } from './known-models.ts';
 import { type JobParent, type PreparedJob, prepareJob } from './prepared-job.ts';
 import { QUEUE_PREFIX, queueNameOf } from './queue-names.ts';
+import { telemetryOf } from './telemetry.ts';
+import { WebhookDeliveries } from './webhook-deliveries.ts';
+import { rememberWebhooks } from './webhook-jobs.ts';
 
 const CHUNK = 500;
 
@@ -49,6 +54,8 @@ export interface AudioQueueOptions {
    * @defaultValue 15 000
    */
   readonly reconcileIntervalMs?: number | undefined;
+  /** @defaultValue none */
+  readonly tracing?: Tracing | undefined;
   /** Milliseconds since 1970. @defaultValue Date.now */
   readonly now?: (() => number) | undefined;
 }
@@ -70,6 +77,7 @@ export class AudioQueue {
   readonly #connection: Redis;
   readonly #queue: Queue;
   readonly #events: JobEvents;
+  #deliveries: WebhookDeliveries | undefined;
   #remembered: Promise<void> | undefined;
   #closing: Promise<void> | undefined;
 
@@ -79,7 +87,8 @@ export class AudioQueue {
     this.name = queueNameOf(options.model);
     this.#connection = connection;
     this.#events = events;
-    this.#queue = new Queue(this.name, { connection, prefix: QUEUE_PREFIX });
+    const telemetry = telemetryOf(options.tracing ?? NO_TRACING);
+    this.#queue = new Queue(this.name, { connection, prefix: QUEUE_PREFIX, ...telemetry });
     // Commands report their own errors.
     this.#queue.on('error', () => undefined);
   }
@@ -118,9 +127,9 @@ export class AudioQueue {
    */
   async submit(job: NewJob): Promise<JobView> {
     const { name, data, opts } = this.#prepare(job);
-    await this.#guard(async () => {
+    await this.#submission(1, async () => {
       await this.#remember();
-      await rememberDeadlines(this.#connection, this.name, [{ id: opts.jobId, data }]);
+      await this.#index([{ id: opts.jobId, data }]);
       await this.#queue.add(name, data, opts);
     });
     const { jobId: id, priority = 0, delay = 0 } = opts;
@@ -149,9 +158,9 @@ export class AudioQueue {
     await this.#guard(() => this.#remember());
     for (let start = 0; start < prepared.length; start += CHUNK) {
       const chunk = prepared.slice(start, start + CHUNK);
-      const deadlines = chunk.map(({ data, opts }) => ({ id: opts.jobId, data }));
-      await this.#guard(async () => {
-        await rememberDeadlines(this.#connection, this.name, deadlines);
+      const indexed = chunk.map(({ data, opts }) => ({ id: opts.jobId, data }));
+      await this.#submission(chunk.length, async () => {
+        await this.#index(indexed);
         await addChunk(this.#queue, this.#connection, chunk);
       });
     }
@@ -210,7 +219,8 @@ export class AudioQueue {
       if ((await job.getState()) !== 'failed') return false;
       await clearCancelMark(this.#connection, this.name, id);
       const data = parseJobData(job.data);
-      await rememberDeadlines(this.#connection, this.name, [{ id, data }]);
+      await this.#tellEnd(job, id);
+      await this.#index([{ id, data }]);
       // One more chance, and alone in its batch as after any crash.
       const { crashCount, killCount = 0 } = data;
       if (crashCount >= CRASH_LIMIT || killCount >= KILL_LIMIT) {
@@ -245,7 +255,9 @@ export class AudioQueue {
   async remove(id: JobId): Promise<boolean> {
     return this.#guard(async () => {
       const job = await this.#queue.getJob(parseJobId(id));
-      if (job === undefined || (await this.#queue.remove(id)) !== 1) return false;
+      if (job === undefined) return false;
+      await this.#tellEnd(job, id);
+      if ((await this.#queue.remove(id)) !== 1) return false;
       await clearCancelMark(this.#connection, this.name, id);
       return true;
     });
@@ -322,6 +334,7 @@ export class AudioQueue {
     this.#closing ??= (async () => {
       this.#events.close();
       await this.#queue.close();
+      await this.#deliveries?.close();
       closeConnection(this.#connection);
     })();
     return this.#closing;
@@ -338,6 +351,26 @@ export class AudioQueue {
       throw error;
     });
     return this.#remembered;
+  }
+
+  /** Where the trace of a job begins. */
+  #submission(jobs: number, add: () => Promise<void>): Promise<void> {
+    const { tracing = NO_TRACING } = this.#options;
+    const attributes = { 'wavepool.model': this.model, 'wavepool.jobs': jobs };
+    return tracing.run('submit', { attributes }, () => this.#guard(add));
+  }
+
+  /** What must be found again whatever happens to the jobs. */
+  async #index(jobs: readonly { readonly id: JobId; readonly data: JobData }[]): Promise<void> {
+    await rememberDeadlines(this.#connection, this.name, jobs);
+    await rememberWebhooks(this.#connection, this.name, jobs, (this.#options.now ?? Date.now)());
+  }
+
+  /** The end of a job is about to be forgotten: its webhook is told of it first. */
+  async #tellEnd(job: Job<JobData>, id: JobId): Promise<void> {
+    if (job.data.webhook === undefined) return;
+    this.#deliveries ??= new WebhookDeliveries(this.#connection, this.#options.now);
+    await this.#deliveries.tell(this.#queue, job, id);
   }
 
   #prepare(job: NewJob, parent?: JobParent): PreparedJob {

@@ -115,3 +115,25 @@ export function partQueueOf(model: ModelId): string {
 export function jobPartsKey(queue: string, jobId: string): string {
   return `wavepool-parts:${queue}:${jobId}`;
 }
+
+/** The queue of the deliveries of webhooks; no model can have this name. */
+export const WEBHOOK_QUEUE = '_webhooks';
+
+/** Sorted set of the jobs of a queue that have a webhook and have not been seen to end, by the time they were added. */
+export function webhookJobsKey(queue: string): string {
+  return `wavepool-webhook-jobs:${queue}`;
+}
+
+/** Hash of the places up to which the event streams of queues have been looked at for ends to tell. */
+export const WEBHOOK_CURSORS_KEY = 'wavepool-webhook-cursors';
+
+/** Held by the process whose turn it is to look. */
+export const WEBHOOK_TURN_KEY = 'wavepool-webhook-turn';
+
+/** Hash of the secrets by tenant; the server's own has no name. */
+export const WEBHOOK_SECRETS_KEY = 'wavepool-webhook-secrets';
+
+/** Sorted set of the ids of deliveries about a job or a batch, by the time they were made. */
+export function webhookDeliveriesKey(subject: string): string {
+  return `wavepool-webhook-deliveries:${subject}`;
+}

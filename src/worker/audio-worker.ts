@@ -12,6 +12,7 @@ import { ALIVE_MS, type WorkerMessage } from '../core/ipc.ts';
 import type { Logger } from '../core/logger.ts';
 import { packageVersion } from '../core/package-version.ts';
 import type { ModelStatus, WorkerPresence } from '../core/status.ts';
+import { NO_TRACING, type Tracing } from '../core/tracing.ts';
 import type { WorkerSettings } from '../core/worker-settings.ts';
 import { PresencePublisher } from '../queue/presence.ts';
 import type { Engine } from '../runtime/engine.ts';
@@ -19,6 +20,7 @@ import type { ModelConfiguration, ModelEntry } from '../runtime/model-entry.ts';
 import type { ModelPlanner } from '../runtime/model-plan.ts';
 import type { InputPlaces } from '../storage/inputs.ts';
 import type { ResultStore } from '../storage/result-store.ts';
+import { traceBatches } from './batch-tracing.ts';
 import { ModelChanges } from './control-events.ts';
 import { ControlListener } from './control-listener.ts';
 import { ControlRunner } from './control-runner.ts';
@@ -45,6 +47,8 @@ export interface AudioWorkerOptions {
   readonly results: ResultStore;
   /** Where inputs that are not paths come from, besides URLs. @defaultValue the folders of the settings */
   readonly places?: InputPlaces | undefined;
+  /** Closed by the caller. @defaultValue none */
+  readonly tracing?: Tracing | undefined;
   readonly logger: Logger;
   readonly report: (message: WorkerMessage) => void;
 }
@@ -79,6 +83,7 @@ export class AudioWorker {
    *  @throws {WavepoolError} why a model could not be loaded, or REDIS_UNAVAILABLE. */
   async start(): Promise<void> {
     const { settings, planner, results, logger, report } = this.#options;
+    const { tracing = NO_TRACING } = this.#options;
     const engine = this.#engine;
     this.#alive = setInterval(() => {
       report({ type: 'alive', oldestRun: engine.oldestRun });
@@ -89,6 +94,7 @@ export class AudioWorker {
     }
     const served = await openServedModels(engine, settings, {
       planner,
+      watchBatches: traceBatches(tracing),
       onBackgroundError: (err) => logger.warn({ err }, 'a model could not be looked after'),
     });
     this.#served = served;
@@ -96,7 +102,7 @@ export class AudioWorker {
     const { ffmpeg, uploadsDir, urls } = settings;
     const places = { uploadsDir, ...this.#options.places, urls };
     this.#processor = new JobProcessor({
-      ...{ runtime, detector, results, allowance, ffmpeg, places },
+      ...{ runtime, detector, results, allowance, ffmpeg, places, tracing },
       maxAudioSeconds: settings.maxAudioSeconds,
     });
     this.#partInputs = new PartInputs({ engine, ffmpeg, places });
@@ -184,7 +190,7 @@ export class AudioWorker {
 
   /** Takes the jobs of a model from now on; the detector has none unless this worker was started to serve it, too. */
   async #serve({ id: model, configuration }: ModelEntry): Promise<void> {
-    const { settings, logger } = this.#options;
+    const { settings, logger, tracing } = this.#options;
     const processor = this.#processor;
     if (processor === undefined || this.#queues.has(model)) return;
     if (model === settings.detector.id && settings.models.every(({ id }) => id !== model)) return;
@@ -195,6 +201,7 @@ export class AudioWorker {
       processor,
       held: this.#held,
       quarantine: this.#quarantine,
+      tracing,
       lockDurationMs,
       stalledIntervalMs,
       longJobMs,

@@ -1,7 +1,7 @@
 /**
  * What has to be done by some process, no matter which: finishing batches, opening the gates of those whose producer is
- * gone, forgetting old ones, failing jobs that wait past their deadline, removing what was sent to workers that are gone. As
- * many of it as there are may run; BullMQ gives each task to one of them, and a task that is done twice changes nothing.
+ * gone, forgetting old ones, failing jobs that wait past their deadline, removing what was sent to workers that are gone,
+ * telling webhooks (`webhooks.ts`). As many of it as there are may run; BullMQ gives each task to one of them, and a task that is done twice changes nothing.
  */
 import { DelayedError, type Job, Queue, WaitingChildrenError, Worker } from 'bullmq';
 import type { BatchCounts } from '../core/batch.ts';
@@ -17,6 +17,7 @@ import {
 import { sweepControlQueues } from '../queue/control.ts';
 import { failOverdue } from '../queue/deadlines.ts';
 import { BATCH_QUEUE, QUEUE_PREFIX } from '../queue/queue-names.ts';
+import { type WebhookSettings, Webhooks } from './webhooks.ts';
 
 /** Batches are kept for so long after their last item has ended: as long as their failed jobs. */
 const RETENTION_MS = 30 * 86_400_000;
@@ -31,6 +32,8 @@ type Connection = ReturnType<typeof openConnection>;
 export interface HousekeepingOptions {
   readonly address: RedisAddress;
   readonly logger: Logger;
+  /** @defaultValue secrets in Redis, public addresses only */
+  readonly webhooks?: WebhookSettings | undefined;
   /** @defaultValue 30 days */
   readonly retentionMs?: number | undefined;
   /** Milliseconds since 1970. @defaultValue Date.now */
@@ -43,6 +46,7 @@ export class Housekeeping implements AsyncDisposable {
   readonly #connection: Connection;
   readonly #records: BatchRecords;
   readonly #worker: Worker;
+  readonly #webhooks: Webhooks;
   readonly #timers: readonly NodeJS.Timeout[];
   /** Of the jobs whose deadline has passed. */
   readonly #queues = new Map<string, Queue>();
@@ -63,6 +67,13 @@ export class Housekeeping implements AsyncDisposable {
     this.#worker.on('error', (error) => options.logger.debug({ err: error }, 'housekeeping'));
     this.#worker.on('failed', (_job, error) => {
       options.logger.warn({ err: error }, 'housekeeping failed and will be tried again');
+    });
+    this.#webhooks = new Webhooks({
+      connection,
+      queueOf: (name) => this.#queueOf(name),
+      logger: options.logger,
+      settings: options.webhooks ?? {},
+      now: this.#now,
     });
     const every = (ms: number, task: () => Promise<unknown>, failure: string) =>
       setInterval(() => {
@@ -105,7 +116,7 @@ export class Housekeeping implements AsyncDisposable {
   close(): Promise<void> {
     this.#closing ??= (async () => {
       for (const timer of this.#timers) clearInterval(timer);
-      await this.#worker.close();
+      await Promise.all([this.#worker.close(), this.#webhooks.close()]);
       await this.#expiring?.catch(() => undefined);
       await Promise.all([...this.#queues.values()].map((queue) => queue.close()));
       await this.#records.dispose();

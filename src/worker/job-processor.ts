@@ -7,6 +7,7 @@ import { WavepoolError } from '../core/errors.ts';
 import type { JobData, JobInput, JobOutcome, JobProgress, PartialSegment } from '../core/job.ts';
 import type { JobResult } from '../core/job-result.ts';
 import type { Logger } from '../core/logger.ts';
+import { NO_TRACING, type Tracing } from '../core/tracing.ts';
 import type { PartLine } from '../queue/part-line.ts';
 import type { ModelEntry } from '../runtime/model-entry.ts';
 import type { Runtime } from '../runtime/runtime.ts';
@@ -44,12 +45,16 @@ export interface JobProcessorOptions {
   readonly places: InputPlaces;
   /** Inputs with more audio fail with INPUT_TOO_LARGE; 0 = no limit. */
   readonly maxAudioSeconds: number;
+  /** @defaultValue none */
+  readonly tracing?: Tracing | undefined;
 }
 
 export interface JobAttempt {
   readonly jobId: string;
   readonly data: JobData;
   readonly priority: number;
+  /** From 1. */
+  readonly attempt?: number | undefined;
   readonly signal: AbortSignal;
   readonly onProgress: (progress: JobProgress) => void;
   /** Told each segment when it is done. */
@@ -82,17 +87,19 @@ type Finding =
 export class JobProcessor {
   readonly #options: JobProcessorOptions;
   readonly #journalIdentity: JournalIdentity;
+  readonly #tracing: Tracing;
   #sequence = 0;
 
   constructor(options: JobProcessorOptions) {
     this.#options = options;
+    this.#tracing = options.tracing ?? NO_TRACING;
     this.#journalIdentity = new JournalIdentity(options);
   }
 
   /** @throws {WavepoolError} why the job failed. */
   async process(attempt: JobAttempt): Promise<JobOutcome> {
     try {
-      const outcome = await this.#processOnce(attempt);
+      const outcome = await this.#traced(attempt);
       await this.#forgetJournal(attempt);
       return outcome;
     } catch (error) {
@@ -101,6 +108,30 @@ export class JobProcessor {
         await this.#forgetJournal(attempt);
       throw error;
     }
+  }
+
+  #traced(attempt: JobAttempt): Promise<JobOutcome> {
+    const { jobId, data, priority } = attempt;
+    const attributes = {
+      'wavepool.job.id': jobId,
+      'wavepool.model': data.model,
+      'wavepool.task': data.task,
+      'wavepool.tenant': data.tenant,
+      'wavepool.priority': priority,
+      'wavepool.attempt': attempt.attempt ?? 1,
+      'wavepool.queue_wait_ms': Math.max(0, Date.now() - data.submittedAt),
+    };
+    return this.#tracing.run('job', { attributes }, async (span) => {
+      this.#tracing.start('queue wait', { startedAt: data.submittedAt }).end();
+      const outcome = await this.#processOnce(attempt);
+      const { durationSeconds, speechSeconds, segments } = outcome;
+      span.set({
+        'wavepool.audio_seconds': durationSeconds,
+        'wavepool.speech_seconds': speechSeconds,
+        'wavepool.segments': segments,
+      });
+      return outcome;
+    });
   }
 
   /** What cannot be removed now is removed when it is old. */
@@ -118,8 +149,10 @@ export class JobProcessor {
     const earlier = await readIfThere(results, key);
     if (earlier) return outcomeOf(earlier, key);
     const result = await this.#run(attempt);
-    await attempt.assertOwned();
-    const { committed } = await results.commit(attempt.jobId, result);
+    const { committed } = await this.#tracing.run('commit', {}, async () => {
+      await attempt.assertOwned();
+      return results.commit(attempt.jobId, result);
+    });
     return outcomeOf(committed ? result : await results.read(key), key);
   }
 
@@ -207,6 +240,7 @@ export class JobProcessor {
     const { detector, allowance } = this.#options;
     const common = { ...this.#requestOf(attempt), onProgress: progress.runs };
     const now = () => performance.now();
+    const tracing = this.#tracing;
     const tell = (segment: SpeechSegment, index: number, said: SaidInSegment) => {
       const [start, end] = [toSeconds(segment.startSample), toSeconds(segment.endSample)];
       attempt.onSegment?.({ index, start, end, ...said });
@@ -221,7 +255,7 @@ export class JobProcessor {
         const { waits: onWait } = progress;
         const told = { onSegment, onWait };
         const request = { ...common, options: data.options, journal, parts, ...told };
-        const services = { detector, recognizer: model, allowance, now };
+        const services = { detector, recognizer: model, allowance, now, tracing };
         const run = new TranscriptionRun(voices, request, services);
         return { task: data.task, run: await run.run(signal) };
       }
@@ -229,7 +263,7 @@ export class JobProcessor {
         const onSegment = (segment: SpeechSegment, index: number) =>
           tell(segment, index, { text: '' });
         const request = { ...common, options: data.options, onSegment };
-        const services = { detector: model, allowance, now };
+        const services = { detector: model, allowance, now, tracing };
         const [{ reader }] = voices;
         return { task: data.task, run: await runDetection(reader, request, services, signal) };
       }

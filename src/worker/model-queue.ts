@@ -4,12 +4,14 @@ import { type Job, WaitingError, Worker } from 'bullmq';
 import { toWavepoolError, WavepoolError } from '../core/errors.ts';
 import { type JobData, type JobOutcome, type JobProgress, parseJobData } from '../core/job.ts';
 import type { Logger } from '../core/logger.ts';
+import { NO_TRACING, type Tracing } from '../core/tracing.ts';
 import { CancellationListener, type CancellationWatch } from '../queue/cancellation.ts';
 import { openConnection, type RedisAddress, toRedisError } from '../queue/connection.ts';
 import { toQueueError } from '../queue/failures.ts';
 import { PartLine } from '../queue/part-line.ts';
 import { QUEUE_PREFIX, queueNameOf } from '../queue/queue-names.ts';
 import { SegmentWriter } from '../queue/segment-stream.ts';
+import { telemetryOf } from '../queue/telemetry.ts';
 import { type HeldJobs, LockLostError } from './held-jobs.ts';
 import { JobLanes, type Lane } from './job-lanes.ts';
 import type { JobProcessor } from './job-processor.ts';
@@ -38,6 +40,8 @@ export interface ModelQueueOptions {
   /** Jobs that run at once, long ones aside: see `JobLanes`. */
   readonly concurrency: number;
   readonly longJobMs: number;
+  /** @defaultValue none */
+  readonly tracing?: Tracing | undefined;
   readonly logger: Logger;
 }
 
@@ -115,6 +119,7 @@ export class ModelQueue {
         stalledInterval: stalledIntervalMs,
         maxStalledCount: MAX_STALLED_COUNT,
         runRetryDelay: RETRY_DELAY_MS,
+        ...telemetryOf(this.#options.tracing ?? NO_TRACING),
       },
     );
     held.taking(this.#name, worker.id);
@@ -173,6 +178,7 @@ export class ModelQueue {
         data,
         signal,
         priority: job.priority,
+        attempt: job.attemptsMade + 1,
         onProgress: (progress) => tell(job, progress, logger),
         openParts: () =>
           PartLine.open({

@@ -2,6 +2,7 @@
 import { WavepoolError } from '../core/errors.ts';
 import type { WorkerModel, WorkerSettings } from '../core/worker-settings.ts';
 import { ModelStore } from '../models/model-store.ts';
+import type { BatchWatch } from '../runtime/batcher.ts';
 import { systemClock } from '../runtime/clock.ts';
 import type { Engine } from '../runtime/engine.ts';
 import type { ModelConfiguration } from '../runtime/model-configuration.ts';
@@ -37,6 +38,8 @@ export interface ServedModels {
 export interface ServedModelsOptions {
   /** Tells capacity and memory from metadata; without it, sessions are probed. */
   readonly planner?: ModelPlanner | undefined;
+  /** See `RuntimeOptions`. */
+  readonly watchBatches?: BatchWatch | undefined;
   /** Told what fails where nobody waits for it. */
   readonly onBackgroundError: (error: unknown) => void;
 }
@@ -49,7 +52,7 @@ export interface ServedModelsOptions {
 export async function openServedModels(
   engine: Engine,
   settings: WorkerSettings,
-  { planner, onBackgroundError }: ServedModelsOptions,
+  { planner, watchBatches, onBackgroundError }: ServedModelsOptions,
 ): Promise<ServedModels> {
   const { maxLoadedModels, idleUnloadMs, minFreeMemoryMb, unvalidatedSlots } = settings;
   const slotPolicy = new EvidenceSlots(unvalidatedSlots, { engine, planner });
@@ -61,6 +64,7 @@ export async function openServedModels(
     busyTimeoutMs: 0,
     slotPolicy,
     planner,
+    watchBatches,
     onBackgroundError,
   });
   try {

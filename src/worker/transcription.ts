@@ -17,6 +17,7 @@ import {
   spokenLanguage,
 } from '../core/model-options.ts';
 import { assertModelDoes, jobTaskOf } from '../core/model-task.ts';
+import { NO_TRACING } from '../core/tracing.ts';
 import {
   type ModelInfo,
   SAMPLE_RATE,
@@ -267,20 +268,28 @@ export class TranscriptionRun {
     const audio = this.#voices[channel]?.reader.audio;
     if (audio === undefined) throw new RangeError(`no channel ${channel}`);
     const { jobId, sequence, priority, alone, busyTimeoutMs } = this.#request;
+    const { recognizer, tracing = NO_TRACING } = this.#services;
+    const times = {
+      'wavepool.start_seconds': startSample / SAMPLE_RATE,
+      'wavepool.end_seconds': endSample / SAMPLE_RATE,
+    };
     this.#request.onWait?.();
-    return this.#services.recognizer.submit(
-      {
-        jobId,
-        jobSequence: sequence,
-        priority,
-        alone,
-        // Items of one batch carry their own options: none changes the graph.
-        key: 'asr',
-        task: { audio, startSample, endSample, options },
-        jobRemainingSeconds: (audio.endSample - startSample) / SAMPLE_RATE,
-        onStart: () => this.#reportProgress(),
-      },
-      { signal: this.#abort.signal, busyTimeoutMs },
+    return tracing.run('recognize', { attributes: times }, (span) =>
+      recognizer.submit(
+        {
+          jobId,
+          jobSequence: sequence,
+          priority,
+          alone,
+          // Items of one batch carry their own options: none changes the graph.
+          key: 'asr',
+          task: { audio, startSample, endSample, options },
+          jobRemainingSeconds: (audio.endSample - startSample) / SAMPLE_RATE,
+          span,
+          onStart: () => this.#reportProgress(),
+        },
+        { signal: this.#abort.signal, busyTimeoutMs },
+      ),
     );
   }
 

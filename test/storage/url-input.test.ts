@@ -5,7 +5,8 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { describe, expect, test } from 'vitest';
 import { UrlLimits } from '../../src/core/worker-settings.ts';
-import { fetchInput, isAllowed } from '../../src/storage/url-input.ts';
+import { isAllowed } from '../../src/storage/public-address.ts';
+import { fetchInput } from '../../src/storage/url-input.ts';
 
 interface Site extends AsyncDisposable {
   readonly port: number;

@@ -3,6 +3,7 @@ import { mkdir, realpath } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createLogger } from '../../src/core/logger.ts';
 import type { S3Settings } from '../../src/core/s3-settings.ts';
+import type { Tracing } from '../../src/core/tracing.ts';
 import type { Every } from '../../src/http/events/every.ts';
 import { openServices } from '../../src/http/open-services.ts';
 import { startServer } from '../../src/http/server.ts';
@@ -38,6 +39,7 @@ export interface TestServerOptions {
   readonly every?: Every;
   /** @defaultValue everything is in folders */
   readonly s3?: S3Settings;
+  readonly tracing?: Tracing;
 }
 
 export async function startTestServer(options: TestServerOptions = {}): Promise<TestServer> {
@@ -67,6 +69,7 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
     closing: ending.signal,
     now: options.now,
     every: options.every,
+    tracing: options.tracing,
   });
   const server = await startServer(services).catch(async (error: unknown) => {
     await services.queues.close();

@@ -13,11 +13,12 @@ import {
 import { WavepoolError } from '../../core/errors.ts';
 import { decodeCursor, encodeCursor } from '../../core/job-cursor.ts';
 import { JobResult } from '../../core/job-result.ts';
+import { jobLinks } from '../../core/links.ts';
 import { assertFormats, RESULT_MEDIA_TYPES, renderResult } from '../../core/result-formats.ts';
 import { readJobPage } from '../../queue/job-page.ts';
 import { forgetJob } from '../forget-job.ts';
 import { readJobForm } from '../job-form.ts';
-import { jobLinks, jobResource } from '../job-resource.ts';
+import { jobResource } from '../job-resource.ts';
 import { logJob } from '../request-context.ts';
 import { route } from '../route.ts';
 import { submitJob } from '../submit-job.ts';
