@@ -11,7 +11,6 @@ import {
   parseJobData,
   parseJobId,
 } from '../core/job.ts';
-import { addChunk } from './add-jobs.ts';
 import { type CancelResult, cancelJob } from './cancel-job.ts';
 import { clearCancelMark } from './cancellation.ts';
 import {
@@ -24,17 +23,19 @@ import {
 } from './connection.ts';
 import { rememberDeadlines } from './deadlines.ts';
 import { CRASH_LIMIT, type HandBackResult, handBack, KILL_LIMIT } from './handback.ts';
+import { type JobCounts, readCounts } from './job-counts.ts';
 import { followJobEvents, type JobEvent } from './job-event-iterator.ts';
 import { type EventListener, type JobEventMap, JobEvents, type JobListener } from './job-events.ts';
+import { JobIntake } from './job-intake.ts';
 import { type JobListOptions, listJobs } from './job-list.ts';
 import { type JobView, viewOf } from './job-view.ts';
-import { rememberModel } from './known-models.ts';
 import { type JobParent, type PreparedJob, prepareJob } from './prepared-job.ts';
 import { QUEUE_PREFIX, queueNameOf } from './queue-names.ts';
 
 const CHUNK = 500;
 
 export type { CancelResult } from './cancel-job.ts';
+export type { JobCounts } from './job-counts.ts';
 
 export interface AudioQueueOptions {
   readonly address: RedisAddress;
@@ -53,14 +54,6 @@ export interface AudioQueueOptions {
   readonly now?: (() => number) | undefined;
 }
 
-export interface JobCounts {
-  readonly waiting: number;
-  readonly delayed: number;
-  readonly running: number;
-  readonly completed: number;
-  readonly failed: number;
-}
-
 /** The jobs of one model: adds, reads, watches, cancels and retries them. Loads no native code. */
 export class AudioQueue {
   readonly model: ModelId;
@@ -70,7 +63,7 @@ export class AudioQueue {
   readonly #connection: Redis;
   readonly #queue: Queue;
   readonly #events: JobEvents;
-  #remembered: Promise<void> | undefined;
+  readonly #intake: JobIntake;
   #closing: Promise<void> | undefined;
 
   private constructor(options: AudioQueueOptions, connection: Redis, events: JobEvents) {
@@ -82,6 +75,7 @@ export class AudioQueue {
     this.#queue = new Queue(this.name, { connection, prefix: QUEUE_PREFIX });
     // Commands report their own errors.
     this.#queue.on('error', () => undefined);
+    this.#intake = new JobIntake({ ...options, connection, queue: this.#queue });
   }
 
   /**
@@ -117,18 +111,15 @@ export class AudioQueue {
    * @throws {WavepoolError} INVALID_REQUEST, REDIS_UNAVAILABLE
    */
   async submit(job: NewJob): Promise<JobView> {
-    const { name, data, opts } = this.#prepare(job);
-    await this.#guard(async () => {
-      await this.#remember();
-      await rememberDeadlines(this.#connection, this.name, [{ id: opts.jobId, data }]);
-      await this.#queue.add(name, data, opts);
-    });
-    const { jobId: id, priority = 0, delay = 0 } = opts;
+    const prepared = this.#prepare(job);
+    await this.#guard(() => this.#intake.add(prepared));
+    const { data, opts } = prepared;
+    const { jobId: id, delay = 0 } = opts;
     return {
       id,
       state: delay > 0 ? 'delayed' : 'waiting',
       data,
-      priority,
+      priority: data.priority ?? 0,
       attemptsMade: 0,
       progress: undefined,
       startedAt: undefined,
@@ -146,15 +137,7 @@ export class AudioQueue {
    */
   async addMany(jobs: readonly NewJob[], parent?: JobParent): Promise<JobId[]> {
     const prepared = jobs.map((job) => this.#prepare(job, parent));
-    await this.#guard(() => this.#remember());
-    for (let start = 0; start < prepared.length; start += CHUNK) {
-      const chunk = prepared.slice(start, start + CHUNK);
-      const deadlines = chunk.map(({ data, opts }) => ({ id: opts.jobId, data }));
-      await this.#guard(async () => {
-        await rememberDeadlines(this.#connection, this.name, deadlines);
-        await addChunk(this.#queue, this.#connection, chunk);
-      });
-    }
+    await this.#guard(() => this.#intake.addMany(prepared));
     return prepared.map(({ opts }) => opts.jobId);
   }
 
@@ -185,18 +168,7 @@ export class AudioQueue {
   }
 
   async counts(): Promise<JobCounts> {
-    const counts = await this.#guard(() =>
-      this.#queue.getJobCounts('wait', 'prioritized', 'delayed', 'active', 'completed', 'failed'),
-    );
-    const {
-      wait = 0,
-      prioritized = 0,
-      delayed = 0,
-      active = 0,
-      completed = 0,
-      failed = 0,
-    } = counts;
-    return { waiting: wait + prioritized, delayed, running: active, completed, failed };
+    return this.#guard(() => readCounts(this.#connection, this.model));
   }
 
   /**
@@ -216,8 +188,10 @@ export class AudioQueue {
       if (crashCount >= CRASH_LIMIT || killCount >= KILL_LIMIT) {
         await job.updateData({ ...data, crashCount: CRASH_LIMIT - 1, killCount: 0 });
       }
+      await this.#intake.forgetPlace(id);
       try {
         await job.retry('failed', { resetAttemptsMade: true, resetAttemptsStarted: true });
+        this.#intake.changed(job.data);
         return true;
       } catch (error) {
         // Somebody else was quicker.
@@ -234,7 +208,9 @@ export class AudioQueue {
   async cancel(id: JobId): Promise<CancelResult> {
     return this.#guard(async () => {
       const job = await this.#find(id);
-      return cancelJob(this.#connection, this.name, job, id);
+      const result = await cancelJob(this.#connection, this.name, job, id);
+      if (result === 'cancelled') this.#intake.changed(job.data);
+      return result;
     });
   }
 
@@ -318,6 +294,7 @@ export class AudioQueue {
   close(): Promise<void> {
     this.#closing ??= (async () => {
       this.#events.close();
+      await this.#intake.close();
       await this.#queue.close();
       closeConnection(this.#connection);
     })();
@@ -326,15 +303,6 @@ export class AudioQueue {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
-  }
-
-  /** Once is enough; see `readKnownModels`. */
-  #remember(): Promise<void> {
-    this.#remembered ??= rememberModel(this.#connection, this.model).catch((error: unknown) => {
-      this.#remembered = undefined;
-      throw error;
-    });
-    return this.#remembered;
   }
 
   #prepare(job: NewJob, parent?: JobParent): PreparedJob {

@@ -8,6 +8,7 @@ import type { ModelId } from '../core/job.ts';
 import type { JobCursor, JobPlace } from '../core/job-cursor.ts';
 import { JobPlace as JobPlaces } from '../core/job-cursor.ts';
 import { toRedisError } from './connection.ts';
+import { STAGED_SCORES } from './fair-share.ts';
 import type { JobState, JobView } from './job-view.ts';
 import { bullKey, queueNameOf } from './queue-names.ts';
 import type { QueueRegistry } from './queue-registry.ts';
@@ -34,8 +35,11 @@ interface Entry {
 /** Jobs that one call looks at: a filter that few pass makes short pages, not long waits. */
 const MOST_EXAMINED = 2_000;
 
+/** In front of the staged jobs, which lie behind all that are delayed. */
+const BEFORE_STAGED: Entry = { id: '', score: String(STAGED_SCORES.from - 1) };
+
 const PLACES_OF: Record<JobState, readonly JobPlace[]> = {
-  waiting: ['waiting-children', 'prioritized', 'wait', 'paused'],
+  waiting: ['delayed', 'waiting-children', 'prioritized', 'wait', 'paused'],
   delayed: ['delayed'],
   running: ['active'],
   completed: ['completed'],
@@ -85,7 +89,12 @@ async function startsOf(queues: QueueRegistry, options: JobPageOptions): Promise
   const { state, model, cursor } = options;
   const models = model === undefined ? await queues.models() : [model];
   const places = state === undefined ? JobPlaces.options : PLACES_OF[state];
-  const starts = models.flatMap((each) => places.map((place) => ({ model: each, place })));
+  const starts = models.flatMap((each) =>
+    places.map((place): JobCursor => {
+      const isStaging = place === 'delayed' && state === 'waiting';
+      return { model: each, place, ...(isStaging ? { after: BEFORE_STAGED } : {}) };
+    }),
+  );
   if (cursor === undefined) return starts;
   const isAhead = (start: JobCursor): boolean =>
     start.model > cursor.model ||

@@ -95,3 +95,22 @@ export function controlQueueOf(workerId: string): string {
 
 /** Sorted set of the ids of workers that were sent a command, by the time of the last one. */
 export const CONTROL_QUEUES_KEY = 'wavepool-control-queues';
+
+/** Hash of what operators say of tenants. In the slot of the queues, whose scripts read it. */
+export const TENANT_RULES_KEY = bullKey('_tenants', 'rules');
+
+/** Keys of a queue's fair share. No job id begins with `_`, and all are in the queue's slot. */
+export function fairShareKeys(queue: string) {
+  return {
+    /** Sorted set of tenants by the virtual time at which their next job is due. */
+    clocks: bullKey(queue, '_clocks'),
+    /** Set of tenants that may have jobs in a window or in staging. */
+    tenants: bullKey(queue, '_tenants'),
+    /** Numbers jobs in the order in which they were seen. */
+    counter: bullKey(queue, '_counter'),
+    rules: TENANT_RULES_KEY,
+  };
+}
+
+/** The queue in which schedules come due; no model can have this name. */
+export const SCHEDULE_QUEUE = '_schedules';

@@ -1,7 +1,7 @@
 /**
  * What has to be done by some process, no matter which: finishing batches, opening the gates of those whose producer is
- * gone, forgetting old ones, failing jobs that wait past their deadline, removing what was sent to workers that are gone. As
- * many of it as there are may run; BullMQ gives each task to one of them, and a task that is done twice changes nothing.
+ * gone, forgetting old ones, failing jobs that wait past their deadline, letting staged jobs in, removing what was sent to
+ * workers that are gone. As many of it as there are may run; BullMQ gives each task to one of them, and a task that is done twice changes nothing.
  */
 import { DelayedError, type Job, Queue, WaitingChildrenError, Worker } from 'bullmq';
 import type { BatchCounts } from '../core/batch.ts';
@@ -16,12 +16,15 @@ import {
 } from '../queue/connection.ts';
 import { sweepControlQueues } from '../queue/control.ts';
 import { failOverdue } from '../queue/deadlines.ts';
-import { BATCH_QUEUE, QUEUE_PREFIX } from '../queue/queue-names.ts';
+import { FairShare } from '../queue/fair-share.ts';
+import { readKnownModels } from '../queue/known-models.ts';
+import { BATCH_QUEUE, QUEUE_PREFIX, queueNameOf } from '../queue/queue-names.ts';
 
 /** Batches are kept for so long after their last item has ended: as long as their failed jobs. */
 const RETENTION_MS = 30 * 86_400_000;
 const SWEEP_MS = 3_600_000;
 const DEADLINES_MS = 1_000;
+const SETTLE_MS = 1_000;
 /** A worker that was sent a command so long ago, and is not seen, is gone. */
 const CONTROL_RETENTION_MS = 600_000;
 const CONCURRENT = 4;
@@ -47,6 +50,7 @@ export class Housekeeping implements AsyncDisposable {
   /** Of the jobs whose deadline has passed. */
   readonly #queues = new Map<string, Queue>();
   #expiring: Promise<number> | undefined;
+  #settling: Promise<void> | undefined;
   #closing: Promise<void> | undefined;
 
   private constructor(options: HousekeepingOptions, connection: Connection) {
@@ -71,6 +75,7 @@ export class Housekeeping implements AsyncDisposable {
     this.#timers = [
       every(SWEEP_MS, () => this.sweep(), 'what is old could not be removed'),
       every(DEADLINES_MS, () => this.expire(), 'deadlines could not be looked at'),
+      every(SETTLE_MS, () => this.settle(), 'staged jobs could not be let in'),
     ];
   }
 
@@ -101,12 +106,26 @@ export class Housekeeping implements AsyncDisposable {
     return this.#expiring;
   }
 
+  /** Gives every job that waits its place among those of all tenants; also happens by itself. */
+  settle(): Promise<void> {
+    this.#settling ??= this.#settle().finally(() => {
+      this.#settling = undefined;
+    });
+    return this.#settling;
+  }
+
+  async #settle(): Promise<void> {
+    for (const model of await readKnownModels(this.#connection)) {
+      await new FairShare(this.#connection, queueNameOf(model)).settle('all');
+    }
+  }
+
   /** Lets tasks under way end. Idempotent. */
   close(): Promise<void> {
     this.#closing ??= (async () => {
       for (const timer of this.#timers) clearInterval(timer);
       await this.#worker.close();
-      await this.#expiring?.catch(() => undefined);
+      await Promise.allSettled([this.#expiring, this.#settling]);
       await Promise.all([...this.#queues.values()].map((queue) => queue.close()));
       await this.#records.dispose();
       closeConnection(this.#connection);
