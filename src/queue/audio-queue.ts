@@ -11,6 +11,7 @@ import {
   parseJobData,
   parseJobId,
 } from '../core/job.ts';
+import type { RateLimit } from '../core/tenant.ts';
 import { type CancelResult, cancelJob } from './cancel-job.ts';
 import { clearCancelMark } from './cancellation.ts';
 import {
@@ -29,8 +30,11 @@ import { type EventListener, type JobEventMap, JobEvents, type JobListener } fro
 import { JobIntake } from './job-intake.ts';
 import { type JobListOptions, listJobs } from './job-list.ts';
 import { type JobView, viewOf } from './job-view.ts';
+import { rememberModel } from './known-models.ts';
 import { type JobParent, type PreparedJob, prepareJob } from './prepared-job.ts';
 import { QUEUE_PREFIX, queueNameOf } from './queue-names.ts';
+import { readRateLimit, writeRateLimit } from './rate-limit.ts';
+import { ScheduleStore } from './schedules.ts';
 
 const CHUNK = 500;
 
@@ -64,6 +68,7 @@ export class AudioQueue {
   readonly #queue: Queue;
   readonly #events: JobEvents;
   readonly #intake: JobIntake;
+  #schedules: ScheduleStore | undefined;
   #closing: Promise<void> | undefined;
 
   private constructor(options: AudioQueueOptions, connection: Redis, events: JobEvents) {
@@ -214,6 +219,27 @@ export class AudioQueue {
     });
   }
 
+  /** How many jobs of this queue may start in a time, over all workers; undefined when nobody has set a limit. */
+  async rateLimit(): Promise<RateLimit | undefined> {
+    return this.#guard(() => readRateLimit(this.#connection, this.name));
+  }
+
+  /**
+   * Counts from now on.
+   * @param limit undefined ends it
+   * @throws {WavepoolError} INVALID_REQUEST, REDIS_UNAVAILABLE
+   */
+  async setRateLimit(limit: RateLimit | undefined): Promise<void> {
+    await this.#guard(() => writeRateLimit(this.#queue, limit));
+    await this.#guard(() => rememberModel(this.#connection, this.model));
+  }
+
+  /** Jobs of any model that come again and again; it lives as long as this queue. */
+  get schedules(): ScheduleStore {
+    this.#schedules ??= new ScheduleStore(this.#connection);
+    return this.#schedules;
+  }
+
   /**
    * Forgets a job that does not run; its result stays in the store.
    * @returns false when it runs, or is not known
@@ -295,6 +321,7 @@ export class AudioQueue {
     this.#closing ??= (async () => {
       this.#events.close();
       await this.#intake.close();
+      await this.#schedules?.close();
       await this.#queue.close();
       closeConnection(this.#connection);
     })();

@@ -1,7 +1,7 @@
 /**
  * What has to be done by some process, no matter which: finishing batches, opening the gates of those whose producer is
- * gone, forgetting old ones, failing jobs that wait past their deadline, letting staged jobs in, removing what was sent to
- * workers that are gone. As many of it as there are may run; BullMQ gives each task to one of them, and a task that is done twice changes nothing.
+ * gone, forgetting old ones, failing jobs that wait past their deadline, letting staged jobs in, adding the jobs of
+ * schedules, removing what was sent to workers that are gone. As many of it as there are may run; BullMQ gives each task to one of them, and a task that is done twice changes nothing.
  */
 import { DelayedError, type Job, Queue, WaitingChildrenError, Worker } from 'bullmq';
 import type { BatchCounts } from '../core/batch.ts';
@@ -19,6 +19,7 @@ import { failOverdue } from '../queue/deadlines.ts';
 import { FairShare } from '../queue/fair-share.ts';
 import { readKnownModels } from '../queue/known-models.ts';
 import { BATCH_QUEUE, QUEUE_PREFIX, queueNameOf } from '../queue/queue-names.ts';
+import { ScheduleRunner } from './schedule-runner.ts';
 
 /** Batches are kept for so long after their last item has ended: as long as their failed jobs. */
 const RETENTION_MS = 30 * 86_400_000;
@@ -46,6 +47,7 @@ export class Housekeeping implements AsyncDisposable {
   readonly #connection: Connection;
   readonly #records: BatchRecords;
   readonly #worker: Worker;
+  readonly #schedules: ScheduleRunner;
   readonly #timers: readonly NodeJS.Timeout[];
   /** Of the jobs whose deadline has passed. */
   readonly #queues = new Map<string, Queue>();
@@ -68,6 +70,8 @@ export class Housekeeping implements AsyncDisposable {
     this.#worker.on('failed', (_job, error) => {
       options.logger.warn({ err: error }, 'housekeeping failed and will be tried again');
     });
+    const { logger } = options;
+    this.#schedules = new ScheduleRunner({ connection, now: this.#now, logger });
     const every = (ms: number, task: () => Promise<unknown>, failure: string) =>
       setInterval(() => {
         task().catch((error: unknown) => options.logger.warn({ err: error }, failure));
@@ -124,7 +128,7 @@ export class Housekeeping implements AsyncDisposable {
   close(): Promise<void> {
     this.#closing ??= (async () => {
       for (const timer of this.#timers) clearInterval(timer);
-      await this.#worker.close();
+      await Promise.all([this.#worker.close(), this.#schedules.close()]);
       await Promise.allSettled([this.#expiring, this.#settling]);
       await Promise.all([...this.#queues.values()].map((queue) => queue.close()));
       await this.#records.dispose();
