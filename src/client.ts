@@ -34,4 +34,6 @@ export { ERROR_CODES, type ErrorCode, WavepoolError } from './core/errors.ts';
 export type { ServiceEvent } from './core/events.ts';
 export { InvalidRequestError } from './core/problem.ts';
 export type { SpeechActivity, SpeechActivitySegment } from './core/speech-activity.ts';
+export type { RateLimit, TenantRules } from './core/tenant.ts';
+export type { ScheduleRequestBody, ScheduleResource, TenantResource } from './core/tenant-api.ts';
 export type { Transcript, TranscriptSegment } from './core/transcript.ts';

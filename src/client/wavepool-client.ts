@@ -11,6 +11,7 @@ import type { EventFeed } from './event-feed.ts';
 import { type EventFilter, type FollowOptions, serviceEvents } from './events.ts';
 import { Models, Workers } from './fleet.ts';
 import { Jobs } from './jobs.ts';
+import { Schedules, Tenants } from './tenants.ts';
 import { Transport } from './transport.ts';
 import { Uploads } from './uploads.ts';
 
@@ -51,6 +52,8 @@ export class WavepoolClient {
   readonly uploads: Uploads;
   readonly models: Models;
   readonly workers: Workers;
+  readonly tenants: Tenants;
+  readonly schedules: Schedules;
 
   /** @throws {WavepoolError} INVALID_REQUEST for an address or a key that cannot be sent */
   constructor(options: WavepoolClientOptions) {
@@ -68,6 +71,8 @@ export class WavepoolClient {
     this.batches = new Batches(this.#transport, this.uploads);
     this.models = new Models(this.#transport);
     this.workers = new Workers(this.#transport);
+    this.tenants = new Tenants(this.#transport);
+    this.schedules = new Schedules(this.#transport);
   }
 
   /**

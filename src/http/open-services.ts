@@ -8,8 +8,10 @@ import { FleetControl } from '../queue/control.ts';
 import { JobTenants } from '../queue/job-tenants.ts';
 import { readOverview } from '../queue/overview.ts';
 import { QueueRegistry, type QueueRegistryOptions } from '../queue/queue-registry.ts';
+import { ScheduleStore } from '../queue/schedules.ts';
 import { SegmentFeed } from '../queue/segment-feed.ts';
 import { Sessions } from '../queue/sessions.ts';
+import { readTenantLoads } from '../queue/tenant-loads.ts';
 import { LocalResultStore } from '../storage/local-result-store.ts';
 import { UploadStore } from '../storage/uploads.ts';
 import { EventHub } from './events/event-hub.ts';
@@ -41,9 +43,14 @@ export async function openServices(options: OpenServicesOptions): Promise<Servic
   const { now = Date.now, every = everyInterval } = options;
   const results = await LocalResultStore.open(options.resultsDir, now);
   const uploads = await UploadStore.open(options.uploadsDir, now);
-  const metrics = createMetrics({ overview: () => readOverview(queues.connection, 0), now });
+  const metrics = createMetrics({
+    overview: () => readOverview(queues.connection, 0),
+    loads: async (models) => readTenantLoads(queues.connection, models, tenants),
+    now,
+  });
   const onOpen = (queue: AudioQueue): void => metrics.observe(queue);
   const queues = await QueueRegistry.open({ address, models, now, onOpen });
+  const tenants = new JobTenants(queues.connection);
   const keys = new ApiKeys(queues.connection, now);
   const sessions = new Sessions(queues.connection, SESSION_LIFE_MS);
   const segments = new SegmentFeed(address);
@@ -56,9 +63,10 @@ export async function openServices(options: OpenServicesOptions): Promise<Servic
     uploads,
     keys,
     sessions,
+    schedules: new ScheduleStore(queues.connection),
     events: new EventHub({ queues, every, logger }),
     segments,
-    tenants: new JobTenants(queues.connection),
+    tenants,
     every,
     limit: new QueueLimit(settings.maxQueued, now),
     metrics,

@@ -8,7 +8,9 @@ import { fleetRoutes } from './routes/fleet.ts';
 import { healthRoutes } from './routes/health.ts';
 import { jobRoutes } from './routes/jobs.ts';
 import { openAiRoutes } from './routes/openai.ts';
+import { scheduleRoutes } from './routes/schedules.ts';
 import { sessionRoutes } from './routes/session.ts';
+import { tenantRoutes } from './routes/tenants.ts';
 import { uploadRoutes } from './routes/uploads.ts';
 
 const WORK: readonly Route[] = [
@@ -18,6 +20,8 @@ const WORK: readonly Route[] = [
   ...eventRoutes,
   ...fleetRoutes,
   ...controlRoutes,
+  ...tenantRoutes,
+  ...scheduleRoutes,
   ...openAiRoutes,
   ...sessionRoutes,
   ...healthRoutes,

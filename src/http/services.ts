@@ -5,6 +5,7 @@ import type { BatchStore } from '../queue/batches.ts';
 import type { FleetControl } from '../queue/control.ts';
 import type { JobTenants } from '../queue/job-tenants.ts';
 import type { QueueRegistry } from '../queue/queue-registry.ts';
+import type { ScheduleStore } from '../queue/schedules.ts';
 import type { SegmentFeed } from '../queue/segment-feed.ts';
 import type { Sessions } from '../queue/sessions.ts';
 import type { ResultStore } from '../storage/result-store.ts';
@@ -24,6 +25,8 @@ export interface Services {
   readonly uploads: UploadStore;
   readonly keys: ApiKeys;
   readonly sessions: Sessions;
+  /** Jobs that come again and again. */
+  readonly schedules: ScheduleStore;
   /** What happens to jobs, for many readers. */
   readonly events: EventHub;
   readonly segments: SegmentFeed;
