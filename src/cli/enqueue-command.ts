@@ -1,19 +1,19 @@
 /** `wavepool enqueue`: adds jobs to a model's queue and leaves them to its workers. */
 import { createHash } from 'node:crypto';
 import type { Command } from 'commander';
-import { InvalidArgumentError, Option } from 'commander';
+import { Option } from 'commander';
 import { resolveRoots, type ScannedInput, scanInputs } from '../bulk/scan.ts';
 import type { NewJob, OmitEach, RawAudioFormat } from '../core/job.ts';
 import { AudioQueue } from '../queue/audio-queue.ts';
 import type { CliContext } from './context.ts';
 import { printLine } from './context.ts';
+import { addEffortOptions, type EffortOptions, effortOf } from './effort-options.ts';
 import { EXIT } from './exit-codes.ts';
 import type { PlaceOptions } from './options.ts';
 import {
   addInputFormatOption,
   addOutputOptions,
   addQueueOptions,
-  parseCount,
   parseDuration,
   placesOf,
 } from './options.ts';
@@ -23,15 +23,10 @@ import { addTaskOptions, type TaskOptions, taskChoiceOf } from './task-options.t
 
 /** Inputs added in one call. */
 const CHUNK = 500;
-const MAX_PRIORITY = 2_097_151;
 
-interface EnqueueOptions extends PlaceOptions, TaskOptions {
-  readonly priority?: number;
+interface EnqueueOptions extends PlaceOptions, TaskOptions, EffortOptions {
   readonly delay?: number;
-  readonly attempts?: number;
-  readonly timeout?: number;
   readonly deadline?: number;
-  readonly tenant?: string;
   readonly idempotencyKey?: string;
   readonly inputFormat?: RawAudioFormat;
   readonly partials?: true;
@@ -52,29 +47,16 @@ export function addEnqueueCommand(program: Command, context: CliContext): void {
     .description('add files and directories to the queue of a model')
     .argument('<path...>', 'audio or video files, or directories of them')
     .addOption(
-      new Option('--priority <n>', 'lower runs first (default: 1000)').argParser(parsePriority),
-    )
-    .addOption(
       new Option('--delay <time>', 'start no earlier than this from now').argParser(parseDuration),
-    )
-    .addOption(
-      new Option('--attempts <n>', 'tries of failures that may pass (default: 3)').argParser(
-        parseCount(100),
-      ),
-    )
-    .addOption(
-      new Option('--timeout <time>', 'longest time of running (default: 6h)').argParser(
-        parseDuration,
-      ),
     )
     .addOption(
       new Option('--deadline <time>', 'end within this time from now, waiting included').argParser(
         parseDuration,
       ),
     )
-    .option('--tenant <name>', 'on whose behalf')
     .option('--idempotency-key <key>', 'adds each file once, however often the command is repeated')
     .option('--partials', 'tell segments as they are found or recognized');
+  addEffortOptions(command);
   addTaskOptions(command);
   addInputFormatOption(command);
   addQueueOptions(command);
@@ -125,16 +107,15 @@ class Submission {
     this.#queue = queue;
     this.#options = options;
     this.#context = context;
-    const { priority, delay, attempts, tenant, partials, timeout, deadline } = options;
+    const { delay, partials, deadline } = options;
+    const { clocks, ...effort } = effortOf(options);
     this.#settings = {
       ...taskChoiceOf(options).job,
-      ...(priority === undefined ? {} : { priority }),
+      ...effort,
       ...(delay === undefined ? {} : { delayMs: delay }),
-      ...(attempts === undefined ? {} : { attempts }),
-      ...(tenant === undefined ? {} : { tenant }),
       ...(partials === undefined ? {} : { partials }),
       clocks: {
-        ...(timeout === undefined ? {} : { timeoutMs: timeout }),
+        ...clocks,
         ...(deadline === undefined ? {} : { deadlineAt: Date.now() + deadline }),
       },
     };
@@ -165,10 +146,4 @@ class Submission {
     const id = `key-${createHash('sha256').update(identity).digest('hex').slice(0, 40)}`;
     return { ...this.#settings, id, input };
   }
-}
-
-function parsePriority(text: string): number {
-  const priority = Number(text);
-  if (/^\d+$/.test(text) && priority <= MAX_PRIORITY) return priority;
-  throw new InvalidArgumentError(`Use a whole number from 0 to ${MAX_PRIORITY}.`);
 }

@@ -11,12 +11,15 @@ import { reportFailure } from './failure-report.ts';
 import { addFrameworkCommand } from './framework-command.ts';
 import { addJobsCommand } from './jobs-command.ts';
 import { addKeysCommand } from './keys-command.ts';
+import { addLimitsCommand } from './limits-command.ts';
 import { DETECTOR_MODEL, openModels } from './model-access.ts';
 import { addModelsCommand } from './models-command.ts';
 import { DEFAULT_MODEL } from './options.ts';
 import { addRunCommand } from './run-command.ts';
+import { addSchedulesCommand } from './schedules-command.ts';
 import { addServeCommand } from './serve-command.ts';
 import { addStatusCommand } from './status-command.ts';
+import { addTenantsCommand } from './tenants-command.ts';
 import { addWatchCommand } from './watch-command.ts';
 import { addWorkerCommand } from './worker-command.ts';
 
@@ -42,6 +45,9 @@ export function buildProgram(context: CliContext, services: ProgramServices): Co
   addKeysCommand(program, context);
   addEnqueueCommand(program, context);
   addJobsCommand(program, context);
+  addSchedulesCommand(program, context);
+  addTenantsCommand(program, context);
+  addLimitsCommand(program, context);
   addStatusCommand(program, context);
   addModelsCommand(program, context);
   addFrameworkCommand(program, context);

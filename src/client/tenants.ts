@@ -1,5 +1,5 @@
 /** Who shares the workers, and jobs that come again and again. */
-import { TenantRules } from '../core/tenant.ts';
+import type { TenantRules } from '../core/tenant.ts';
 import {
   ScheduleList,
   type ScheduleRequestBody,

@@ -18,7 +18,9 @@ const listSchedules = route({
   tag: 'schedules',
   summary: 'Schedules',
   scope: 'read',
-  responses: { 200: { description: 'Those that come due first come first.', schema: ScheduleList } },
+  responses: {
+    200: { description: 'Those that come due first come first.', schema: ScheduleList },
+  },
   handle: async ({ services }) => {
     const items = (await services.schedules.list()).map(scheduleResource);
     return { status: 200, json: { items } };
