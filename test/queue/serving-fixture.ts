@@ -2,20 +2,10 @@
 import { randomUUID } from 'node:crypto';
 import { type Job, Worker } from 'bullmq';
 import type { Redis } from 'ioredis';
-import { type JobData, JobOutcome, type NewJob } from '../../src/core/job.ts';
+import type { JobData, NewJob } from '../../src/core/job.ts';
 import { FairShare } from '../../src/queue/fair-share.ts';
 import { QUEUE_PREFIX } from '../../src/queue/queue-names.ts';
-
-export const OUTCOME: JobOutcome = JobOutcome.parse({
-  resultKey: 'r',
-  durationSeconds: 1,
-  speechSeconds: 1,
-  segments: 1,
-  characters: 1,
-  noSpeech: false,
-  warnings: [],
-  timings: { queuedMs: 0, decodeMs: 0, vadMs: 0, asrMs: 0, totalMs: 0 },
-});
+import { outcomeOf } from '../support/worker.ts';
 
 export interface Served {
   readonly id: string;
@@ -54,7 +44,7 @@ export class ServingWorker implements AsyncDisposable {
   }
 
   async end(job: Job<JobData>): Promise<void> {
-    await job.moveToCompleted(OUTCOME, job.token ?? '', false);
+    await job.moveToCompleted(outcomeOf('r'), job.token ?? '', false);
     this.running.delete(String(job.id));
   }
 
@@ -78,6 +68,9 @@ export class ServingWorker implements AsyncDisposable {
 }
 
 export function jobsOf(tenant: string, count: number, more: Partial<NewJob> = {}): NewJob[] {
-  const job = { task: 'transcribe', input: { kind: 'path', path: '/a.wav' }, tenant } as const;
-  return Array.from({ length: count }, () => ({ ...job, ...more, task: 'transcribe' as const, options: {} }));
+  return Array.from({ length: count }, () => ({
+    input: { kind: 'path', path: '/audio/a.wav' },
+    tenant,
+    ...more,
+  }));
 }
