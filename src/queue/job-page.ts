@@ -48,7 +48,7 @@ const PLACES_OF: Record<JobState, readonly JobPlace[]> = {
 };
 
 /**
- * Finished jobs come latest first, the others in the order in which they will run.
+ * Finished jobs come latest first, delayed ones in the order in which they are due.
  * @throws {WavepoolError} REDIS_UNAVAILABLE, MODEL_UNKNOWN
  */
 export async function readJobPage(
@@ -113,10 +113,11 @@ async function readEntries(connection: Redis, from: JobCursor, count: number): P
       case 'wait':
       case 'paused':
       case 'active':
-        return await readList(connection, key, from.after, count);
+        return byId(await connection.lrange(key, '0', '-1'), from.after, count);
+      case 'prioritized':
+        return byId(await connection.zrange(key, '0', '-1'), from.after, count);
       case 'delayed':
       case 'waiting-children':
-      case 'prioritized':
         return await readSet(connection, key, from.after, { count, ascending: true });
       case 'completed':
       case 'failed':
@@ -129,14 +130,11 @@ async function readEntries(connection: Redis, from: JobCursor, count: number): P
   }
 }
 
-/** Lists shift at both ends, so their own order is no place to go on from; that of the ids is. */
-async function readList(
-  connection: Redis,
-  key: string,
-  after: Entry | undefined,
-  count: number,
-): Promise<Entry[]> {
-  const ids = await connection.lrange(key, 0, -1);
+/**
+ * Lists shift at both ends, and jobs of one tenant pass on their places: an order of theirs is no place to go on from; that of
+ * the ids is.
+ */
+function byId(ids: readonly string[], after: Entry | undefined, count: number): Entry[] {
   return ids
     .toSorted(compare)
     .filter((id) => after === undefined || compare(id, after.id) > 0)
