@@ -1,7 +1,6 @@
 /** Redis, queues of models, and the supervised worker processes that serve them: what `run` and `worker` stand on. */
 import path from 'node:path';
 import type { Config, LogLevel } from '../core/config.ts';
-import type { HeldJob } from '../core/ipc.ts';
 import { createLogger } from '../core/logger.ts';
 import { WorkerSettings } from '../core/worker-settings.ts';
 import type { InstalledModel } from '../models/model-store.ts';
@@ -9,6 +8,7 @@ import { AudioQueue } from '../queue/audio-queue.ts';
 import type { RedisAddress } from '../queue/connection.ts';
 import type { WorkerCrash } from '../worker/supervisor.ts';
 import { Supervisor } from '../worker/supervisor.ts';
+import type { HeldOfQueue } from '../worker/worker-process.ts';
 import type { Capacity, Residency } from './options.ts';
 import { DEFAULT_MODEL } from './options.ts';
 import { RedisAccess } from './redis-access.ts';
@@ -141,7 +141,7 @@ function superviseWorkers(
     workers,
     logger: createLogger(logLevel, 'supervisor'),
     handBack: async (held) => {
-      for (const [name, jobs] of held) await handBackTo(name, jobs, address, queue);
+      for (const [name, ofQueue] of held) await handBackTo(name, ofQueue, address, queue);
     },
   });
   if (onCrash !== undefined) supervisor.on('crash', onCrash);
@@ -151,14 +151,14 @@ function superviseWorkers(
 /** Workers serve models that were loaded later, too: their queues are opened when they are needed. */
 async function handBackTo(
   model: string,
-  jobs: readonly HeldJob[],
+  { jobs, workerIds }: HeldOfQueue,
   address: RedisAddress,
   first: AudioQueue,
 ): Promise<void> {
   if (model === first.name) {
-    await first.handBack(jobs);
+    await first.handBack(jobs, workerIds);
     return;
   }
   await using queue = await AudioQueue.open({ address, model, whenDisconnected: 'wait' });
-  await queue.handBack(jobs);
+  await queue.handBack(jobs, workerIds);
 }

@@ -312,8 +312,11 @@ export class AudioQueue {
   }
 
   /** Gives the jobs of a dead worker process back to the queue: see `handBack`. */
-  async handBack(held: readonly HeldJob[]): Promise<Map<string, HandBackResult>> {
-    return this.#guard(() => handBack(this.#queue, this.#connection, held));
+  async handBack(
+    held: readonly HeldJob[],
+    workerIds: readonly string[] = [],
+  ): Promise<Map<string, HandBackResult>> {
+    return this.#guard(() => handBack(this.#queue, this.#connection, held, workerIds));
   }
 
   /** Idempotent. */

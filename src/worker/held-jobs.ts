@@ -30,6 +30,11 @@ export class HeldJobs {
     return this.#entries.size;
   }
 
+  /** Call before the first job is taken under this id: tells the supervisor. */
+  taking(queue: string, workerId: string): void {
+    this.#report({ type: 'taking', queue, workerId });
+  }
+
   /** Tells the supervisor, starts the clock of the job's deadline, and returns the signal that ends the job. */
   hold(queue: string, jobId: string, token: string, clocks: JobClocks): AbortSignal {
     this.#report({ type: 'held', queue, jobId, token });

@@ -28,6 +28,8 @@ import type { SpeechSegment } from './speech-segmenter.ts';
 import { buildTranscript } from './transcript-builder.ts';
 import { type Transcription, TranscriptionRun } from './transcription.ts';
 
+/** A job that has waited for its first slot for so long says so. */
+const WAIT_TOLD_AFTER_MS = 1_000;
 /** Progress within a phase is told at most this often. */
 const PROGRESS_INTERVAL_MS = 1_000;
 
@@ -120,8 +122,9 @@ export class JobProcessor {
       throw namedAsSent(error, input, data.input);
     });
     const journal = await this.#openJournal(attempt, input);
+    const progress = progressOf(attempt);
     try {
-      const finding = await this.#perform(attempt, channels, model, journal);
+      const finding = await this.#perform(attempt, channels, model, journal, progress);
       const { run } = finding;
       if (run.durationSeconds === 0) {
         throw new WavepoolError('INPUT_EMPTY', describeInput(data.input));
@@ -141,6 +144,7 @@ export class JobProcessor {
         finding,
       );
     } finally {
+      progress.end();
       await channels.close();
       await journal.close();
     }
@@ -165,10 +169,11 @@ export class JobProcessor {
     { voices }: InputChannels,
     model: ModelEntry,
     journal: JobJournal,
+    progress: AttemptProgress,
   ): Promise<Finding> {
     const { data, signal } = attempt;
     const { detector, allowance } = this.#options;
-    const common = this.#requestOf(attempt);
+    const common = { ...this.#requestOf(attempt), onProgress: progress.runs };
     const now = () => performance.now();
     const tell = (segment: SpeechSegment, index: number, said: SaidInSegment) => {
       const [start, end] = [toSeconds(segment.startSample), toSeconds(segment.endSample)];
@@ -181,7 +186,8 @@ export class JobProcessor {
           const { text } = segment.result;
           tell(segment, index, { text, ...(speaker === undefined ? {} : { speaker }) });
         };
-        const request = { ...common, options: data.options, journal, onSegment };
+        const { waits: onWait } = progress;
+        const request = { ...common, options: data.options, journal, onSegment, onWait };
         const services = { detector, recognizer: model, allowance, now };
         const run = new TranscriptionRun(voices, request, services);
         return { task: data.task, run: await run.run(signal) };
@@ -200,23 +206,46 @@ export class JobProcessor {
   }
 
   /** What every task is told about the job. */
-  #requestOf({ jobId, data, priority, onProgress }: JobAttempt) {
+  #requestOf({ jobId, data, priority }: JobAttempt) {
     this.#sequence += 1;
-    let toldAt = Number.NEGATIVE_INFINITY;
     return {
       jobId,
       sequence: this.#sequence,
       priority,
       alone: data.crashCount > 0,
       busyTimeoutMs: data.clocks.busyTimeoutMs,
-      onProgress: (progress: Omit<JobProgress, 'phase'>) => {
-        const now = performance.now();
-        if (now - toldAt < PROGRESS_INTERVAL_MS) return;
-        toldAt = now;
-        onProgress({ phase: 'running', ...progress });
-      },
     };
   }
+}
+
+/** What an attempt tells of itself while it goes on. */
+interface AttemptProgress {
+  /** A segment begins to wait for a slot. */
+  readonly waits: () => void;
+  /** Slots work on it. */
+  readonly runs: (progress: Omit<JobProgress, 'phase'>) => void;
+  /** Nothing is told any more. */
+  readonly end: () => void;
+}
+
+function progressOf({ onProgress }: JobAttempt): AttemptProgress {
+  let wait: NodeJS.Timeout | undefined;
+  let toldAt = Number.NEGATIVE_INFINITY;
+  const tellWait = () =>
+    onProgress({ phase: 'waiting', processedSeconds: 0, totalSeconds: null, segmentsDone: 0 });
+  return {
+    waits: () => {
+      wait ??= setTimeout(tellWait, WAIT_TOLD_AFTER_MS);
+    },
+    runs: (progress) => {
+      clearTimeout(wait);
+      const now = performance.now();
+      if (now - toldAt < PROGRESS_INTERVAL_MS) return;
+      toldAt = now;
+      onProgress({ phase: 'running', ...progress });
+    },
+    end: () => clearTimeout(wait),
+  };
 }
 
 function buildResult(facts: ResultFacts, finding: Finding): JobResult {

@@ -123,6 +123,7 @@ export class ModelQueue {
         runRetryDelay: RETRY_DELAY_MS,
       },
     );
+    held.taking(this.#name, worker.id);
     const isKnown = (jobId: string, token: string) => this.#taken.get(jobId) === token;
     const lostReplies = new LostReplies({ connection, worker, isKnown, logger });
     const look = () => void lostReplies.look();

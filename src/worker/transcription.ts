@@ -48,6 +48,8 @@ export interface TranscriptionRequest extends SearchRequest {
   readonly options: TranscribeOptions;
   /** What an earlier attempt recognized. */
   readonly journal?: SegmentJournal | undefined;
+  /** Called when a segment begins to wait for a slot. */
+  readonly onWait?: (() => void) | undefined;
   /** Called when a slot picks up a segment, and when a segment is done. */
   readonly onProgress: (progress: TranscriptionProgress) => void;
   /** Called when a segment is done, in the order in which they are. */
@@ -255,6 +257,7 @@ export class TranscriptionRun {
     const audio = this.#voices[channel]?.reader.audio;
     if (audio === undefined) throw new RangeError(`no channel ${channel}`);
     const { jobId, sequence, priority, alone, busyTimeoutMs } = this.#request;
+    this.#request.onWait?.();
     return this.#services.recognizer.submit(
       {
         jobId,
