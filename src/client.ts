@@ -36,5 +36,7 @@ export type { ServiceEvent } from './core/events.ts';
 export type { LiveEvent } from './core/live-api.ts';
 export { InvalidRequestError } from './core/problem.ts';
 export type { SpeechActivity, SpeechActivitySegment } from './core/speech-activity.ts';
+export type { RateLimit, TenantRules } from './core/tenant.ts';
+export type { ScheduleRequestBody, ScheduleResource, TenantResource } from './core/tenant-api.ts';
 export type { Transcript, TranscriptSegment } from './core/transcript.ts';
 export type { DeliveryResource, SecretResource, WebhookMessage } from './core/webhook-message.ts';

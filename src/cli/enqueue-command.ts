@@ -14,6 +14,7 @@ import { AudioQueue } from '../queue/audio-queue.ts';
 import { openTracing } from '../tracing/open-tracing.ts';
 import type { CliContext } from './context.ts';
 import { printLine } from './context.ts';
+import { addEffortOptions, type EffortOptions, effortOf } from './effort-options.ts';
 import { SharedUploads } from './enqueue-uploads.ts';
 import { EXIT } from './exit-codes.ts';
 import type { PlaceOptions } from './options.ts';
@@ -22,7 +23,6 @@ import {
   addOutputOptions,
   addQueueOptions,
   addStorageOption,
-  parseCount,
   parseDuration,
   placesOf,
 } from './options.ts';
@@ -32,15 +32,10 @@ import { addTaskOptions, type TaskOptions, taskChoiceOf } from './task-options.t
 
 /** Inputs added in one call. */
 const CHUNK = 500;
-const MAX_PRIORITY = 2_097_151;
 
-interface EnqueueOptions extends PlaceOptions, TaskOptions {
-  readonly priority?: number;
+interface EnqueueOptions extends PlaceOptions, TaskOptions, EffortOptions {
   readonly delay?: number;
-  readonly attempts?: number;
-  readonly timeout?: number;
   readonly deadline?: number;
-  readonly tenant?: string;
   readonly idempotencyKey?: string;
   readonly inputFormat?: RawAudioFormat;
   readonly partials?: true;
@@ -67,27 +62,13 @@ export function addEnqueueCommand(program: Command, context: CliContext): void {
       'audio or video files, directories of them, or objects (s3://BUCKET/KEY)',
     )
     .addOption(
-      new Option('--priority <n>', 'lower runs first (default: 1000)').argParser(parsePriority),
-    )
-    .addOption(
       new Option('--delay <time>', 'start no earlier than this from now').argParser(parseDuration),
-    )
-    .addOption(
-      new Option('--attempts <n>', 'tries of failures that may pass (default: 3)').argParser(
-        parseCount(100),
-      ),
-    )
-    .addOption(
-      new Option('--timeout <time>', 'longest time of running (default: 6h)').argParser(
-        parseDuration,
-      ),
     )
     .addOption(
       new Option('--deadline <time>', 'end within this time from now, waiting included').argParser(
         parseDuration,
       ),
     )
-    .option('--tenant <name>', 'on whose behalf')
     .option('--idempotency-key <key>', 'adds each file once, however often the command is repeated')
     .option('--partials', 'tell segments as they are found or recognized')
     .option('--webhook <url>', 'tell this address how each job ends')
@@ -96,6 +77,7 @@ export function addEnqueueCommand(program: Command, context: CliContext): void {
         parseWebhookEvents,
       ),
     );
+  addEffortOptions(command);
   addTaskOptions(command);
   addInputFormatOption(command);
   addQueueOptions(command);
@@ -162,18 +144,16 @@ class Submission {
     this.#options = options;
     this.#context = context;
     this.#uploads = uploads;
-    const { priority, delay, attempts, tenant, partials, timeout, deadline } = options;
-    const { webhook: url, webhookEvents: events } = options;
+    const { delay, partials, deadline, webhook: url, webhookEvents: events } = options;
+    const { clocks, ...effort } = effortOf(options);
     this.#settings = {
       ...taskChoiceOf(options).job,
-      ...(priority === undefined ? {} : { priority }),
+      ...effort,
       ...(delay === undefined ? {} : { delayMs: delay }),
-      ...(attempts === undefined ? {} : { attempts }),
-      ...(tenant === undefined ? {} : { tenant }),
       ...(partials === undefined ? {} : { partials }),
       ...(url === undefined ? {} : { webhook: { url, ...(events && { events }) } }),
       clocks: {
-        ...(timeout === undefined ? {} : { timeoutMs: timeout }),
+        ...clocks,
         ...(deadline === undefined ? {} : { deadlineAt: Date.now() + deadline }),
       },
     };
@@ -231,10 +211,4 @@ function parseWebhookEvents(text: string): JobWebhookEvent[] {
   const known = events.filter((event) => event !== undefined);
   if (known.length === events.length) return known;
   throw new InvalidArgumentError(`Use a list of ${JobWebhookEvent.options.join(', ')}.`);
-}
-
-function parsePriority(text: string): number {
-  const priority = Number(text);
-  if (/^\d+$/.test(text) && priority <= MAX_PRIORITY) return priority;
-  throw new InvalidArgumentError(`Use a whole number from 0 to ${MAX_PRIORITY}.`);
 }

@@ -14,6 +14,7 @@ import { type EventFilter, type FollowOptions, serviceEvents } from './events.ts
 import { Models, Workers } from './fleet.ts';
 import { Jobs } from './jobs.ts';
 import { type LiveOptions, liveEvents } from './live.ts';
+import { Schedules, Tenants } from './tenants.ts';
 import { Transport } from './transport.ts';
 import { Uploads } from './uploads.ts';
 import { Webhooks } from './webhooks.ts';
@@ -56,6 +57,8 @@ export class WavepoolClient {
   readonly models: Models;
   readonly workers: Workers;
   readonly webhooks: Webhooks;
+  readonly tenants: Tenants;
+  readonly schedules: Schedules;
 
   /** @throws {WavepoolError} INVALID_REQUEST for an address or a key that cannot be sent */
   constructor(options: WavepoolClientOptions) {
@@ -74,6 +77,8 @@ export class WavepoolClient {
     this.models = new Models(this.#transport);
     this.workers = new Workers(this.#transport);
     this.webhooks = new Webhooks(this.#transport);
+    this.tenants = new Tenants(this.#transport);
+    this.schedules = new Schedules(this.#transport);
   }
 
   /**

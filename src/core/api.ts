@@ -9,6 +9,7 @@ import {
   JobPriority,
   JobProgress,
   JobTask,
+  MAX_DELAY_MS,
   ModelId,
   RawAudioFormat,
   UploadId,
@@ -64,7 +65,7 @@ const modelMember = {
 
 const settingMembers = {
   priority: JobPriority.default(1_000),
-  delayMs: z.int().min(0).max(31_536_000_000).default(0),
+  delayMs: z.int().min(0).max(MAX_DELAY_MS).default(0),
   attempts: z.int().min(1).max(100).default(3),
   busyTimeoutMs: JobClocks.shape.busyTimeoutMs,
   timeoutMs: JobClocks.shape.timeoutMs,

@@ -13,8 +13,10 @@ import { LiveLimit } from '../queue/live-limit.ts';
 import { LiveRelay } from '../queue/live-relay.ts';
 import { readOverview } from '../queue/overview.ts';
 import { QueueRegistry, type QueueRegistryOptions } from '../queue/queue-registry.ts';
+import { ScheduleStore } from '../queue/schedules.ts';
 import { SegmentFeed } from '../queue/segment-feed.ts';
 import { Sessions } from '../queue/sessions.ts';
+import { readTenantLoads } from '../queue/tenant-loads.ts';
 import { WebhookDeliveries } from '../queue/webhook-deliveries.ts';
 import { WebhookSecrets } from '../queue/webhook-secrets.ts';
 import { openStorage, SERVER_PATIENCE_MS } from '../storage/open-storage.ts';
@@ -56,10 +58,15 @@ export async function openServices(options: OpenServicesOptions): Promise<Servic
   const storage = await openStorage({ resultsDir, s3: { ...s3, patienceMs }, now });
   const { results } = storage;
   const uploads = await storage.openUploads(uploadsDir);
-  const metrics = createMetrics({ overview: () => readOverview(queues.connection, 0), now });
+  const metrics = createMetrics({
+    overview: () => readOverview(queues.connection, 0),
+    loads: async (models) => readTenantLoads(queues.connection, models, tenants),
+    now,
+  });
   const onOpen = (queue: AudioQueue): void => metrics.observe(queue);
   const queues = await QueueRegistry.open({ address, models, now, onOpen, tracing });
   const { connection } = queues;
+  const tenants = new JobTenants(connection);
   const keys = new ApiKeys(queues.connection, now);
   const sessions = new Sessions(queues.connection, SESSION_LIFE_MS);
   const segments = new SegmentFeed(address);
@@ -81,11 +88,12 @@ export async function openServices(options: OpenServicesOptions): Promise<Servic
     uploads,
     keys,
     sessions,
+    schedules: new ScheduleStore(queues.connection),
     events: new EventHub({ queues, every, logger }),
     segments,
     live,
     liveLimit: new LiveLimit(queues.connection, settings.livePerKey),
-    tenants: new JobTenants(queues.connection),
+    tenants,
     every,
     limit: new QueueLimit(settings.maxQueued, now),
     metrics,

@@ -9,7 +9,9 @@ import { healthRoutes } from './routes/health.ts';
 import { jobRoutes } from './routes/jobs.ts';
 import { liveRoutes } from './routes/live.ts';
 import { openAiRoutes } from './routes/openai.ts';
+import { scheduleRoutes } from './routes/schedules.ts';
 import { sessionRoutes } from './routes/session.ts';
+import { tenantRoutes } from './routes/tenants.ts';
 import { uploadRoutes } from './routes/uploads.ts';
 import { webhookRoutes } from './routes/webhooks.ts';
 
@@ -21,6 +23,8 @@ const WORK: readonly Route[] = [
   ...eventRoutes,
   ...fleetRoutes,
   ...controlRoutes,
+  ...tenantRoutes,
+  ...scheduleRoutes,
   ...openAiRoutes,
   ...liveRoutes,
   ...sessionRoutes,

@@ -8,6 +8,7 @@ import type { JobTenants } from '../queue/job-tenants.ts';
 import type { LiveLimit } from '../queue/live-limit.ts';
 import type { LiveRelay } from '../queue/live-relay.ts';
 import type { QueueRegistry } from '../queue/queue-registry.ts';
+import type { ScheduleStore } from '../queue/schedules.ts';
 import type { SegmentFeed } from '../queue/segment-feed.ts';
 import type { Sessions } from '../queue/sessions.ts';
 import type { WebhookDeliveries } from '../queue/webhook-deliveries.ts';
@@ -30,6 +31,8 @@ export interface Services {
   readonly uploads: UploadStore;
   readonly keys: ApiKeys;
   readonly sessions: Sessions;
+  /** Jobs that come again and again. */
+  readonly schedules: ScheduleStore;
   /** What happens to jobs, for many readers. */
   readonly events: EventHub;
   readonly segments: SegmentFeed;

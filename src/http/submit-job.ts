@@ -17,6 +17,8 @@ export interface SubmitOptions {
   readonly caller: Caller;
   /** The same key and request give the same job. */
   readonly idempotencyKey?: string | undefined;
+  /** Somebody waits for it: see `NewJob`. @defaultValue false */
+  readonly interactive?: boolean | undefined;
 }
 
 /**
@@ -26,7 +28,7 @@ export interface SubmitOptions {
 export async function submitJob(
   request: JobRequest,
   services: Services,
-  { caller, idempotencyKey }: SubmitOptions,
+  { caller, idempotencyKey, interactive }: SubmitOptions,
 ): Promise<FoundJob> {
   const { queues, limit } = services;
   const { input: requested, ...settings } = request;
@@ -42,7 +44,7 @@ export async function submitJob(
   }
   await limit.reserve(queue, 1);
   await referToUploads([{ id, input }], services);
-  const view = await queue.submit({ ...newJob(settings, services.now()), id, input });
+  const view = await queue.submit({ ...newJob(settings, services.now()), id, input, interactive });
   return { queue, view };
 }
 

@@ -137,3 +137,22 @@ export const WEBHOOK_SECRETS_KEY = 'wavepool-webhook-secrets';
 export function webhookDeliveriesKey(subject: string): string {
   return `wavepool-webhook-deliveries:${subject}`;
 }
+
+/** Hash of what operators say of tenants. In the slot of the queues, whose scripts read it. */
+export const TENANT_RULES_KEY = bullKey('_tenants', 'rules');
+
+/** Keys of a queue's fair share. No job id begins with `_`, and all are in the queue's slot. */
+export function fairShareKeys(queue: string) {
+  return {
+    /** Sorted set of tenants by the virtual time at which their next job is due. */
+    clocks: bullKey(queue, '_clocks'),
+    /** Set of tenants that may have jobs in a window or in staging. */
+    tenants: bullKey(queue, '_tenants'),
+    /** Numbers jobs in the order in which they were seen. */
+    counter: bullKey(queue, '_counter'),
+    rules: TENANT_RULES_KEY,
+  };
+}
+
+/** The queue in which schedules come due; no model can have this name. */
+export const SCHEDULE_QUEUE = '_schedules';

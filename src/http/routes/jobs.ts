@@ -74,7 +74,7 @@ const listJobs = route({
   tag: 'jobs',
   summary: 'Jobs, page by page',
   description:
-    'Queue by queue: delayed and waiting jobs in their order, running ones, then failed and completed ones, the latest first. A job that stays in its state comes exactly once; one that moves on meanwhile may come again in its newer state.',
+    'Queue by queue: delayed jobs in their order, waiting ones, running ones, then failed and completed ones, the latest first. A job that stays in its state comes exactly once; one that moves on meanwhile may come again in its newer state.',
   scope: 'read',
   query: JobListQuery,
   responses: { 200: { description: 'One page.', schema: JobPage } },
