@@ -4,8 +4,6 @@
  *
  * First come, first served: a suspect waits for what runs, and what comes later waits for the suspect.
  */
-import { once } from 'node:events';
-
 interface Waiting {
   readonly suspect: boolean;
   readonly admit: () => void;
@@ -22,17 +20,17 @@ export class Quarantine {
    */
   async enter(suspect: boolean, signal: AbortSignal): Promise<() => void> {
     signal.throwIfAborted();
-    let admit: () => void = () => undefined;
-    const admitted = new Promise<void>((resolve) => {
-      admit = resolve;
+    let settle: () => void = () => undefined;
+    const mine: Waiting = { suspect, admit: () => settle() };
+    await new Promise<void>((resolve) => {
+      settle = () => {
+        signal.removeEventListener('abort', settle);
+        resolve();
+      };
+      signal.addEventListener('abort', settle);
+      this.#waiting.push(mine);
+      this.#admit();
     });
-    const mine: Waiting = { suspect, admit };
-    this.#waiting.push(mine);
-    this.#admit();
-    const settled = new AbortController();
-    const aborted = once(signal, 'abort', { signal: settled.signal }).catch(() => undefined);
-    await Promise.race([admitted, aborted]);
-    settled.abort();
     const queued = this.#waiting.indexOf(mine);
     if (queued >= 0) {
       this.#waiting.splice(queued, 1);
