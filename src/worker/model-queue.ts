@@ -156,9 +156,9 @@ export class ModelQueue {
     try {
       const data = parseJobData(job.data);
       const { submittedAt } = data;
-      const ownSignal = held.hold(this.#name, jobId, token, data.clocks);
-      cancellation = await this.#cancellations.watch({ id: jobId, submittedAt });
-      const signal = AbortSignal.any([ownSignal, cancellation.signal]);
+      const signal = held.hold(this.#name, jobId, token, data.clocks);
+      const cancel = (reason: WavepoolError) => void held.abort(this.#name, jobId, reason);
+      cancellation = await this.#cancellations.watch({ id: jobId, submittedAt, cancel });
       leave = await quarantine.enter(isSuspect(data), signal);
       held.start(this.#name, jobId);
       const partials = new SegmentWriter(this.#connection, this.#name, jobId);
