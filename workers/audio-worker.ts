@@ -11,6 +11,7 @@ import { NativeEngine } from '../src/engine/native-engine.ts';
 import { EmbeddedRedis } from '../src/queue/embedded-redis.ts';
 import { LocalResultStore } from '../src/storage/local-result-store.ts';
 import { AudioWorker } from '../src/worker/audio-worker.ts';
+import { Outbox } from '../src/worker/outbox.ts';
 
 /** For a worker that is told to end by itself, and not through its supervisor. */
 const DRAIN_MS = 30_000;
@@ -18,9 +19,11 @@ const DRAIN_MS = 30_000;
 let worker: AudioWorker | undefined;
 let privateRedisOf: string | undefined;
 
-function report(message: WorkerMessage, sent: () => void = () => undefined): void {
+const outbox = new Outbox<WorkerMessage>((messages) => send(messages));
+
+function send(messages: readonly WorkerMessage[], sent: () => void = () => undefined): void {
   // A supervisor that has gone is noticed by 'disconnect'.
-  if (process.connected) process.send?.(message, undefined, undefined, sent);
+  if (process.connected) process.send?.(messages, undefined, undefined, sent);
   else sent();
 }
 
@@ -30,18 +33,20 @@ async function start(settings: WorkerSettings): Promise<void> {
   try {
     const engine = new NativeEngine({ addon: settings.addonPath });
     const results = await LocalResultStore.open(settings.resultsDir);
+    const report = (message: WorkerMessage) => outbox.post(message);
     worker = new AudioWorker({ settings, engine, planner: engine, results, logger, report });
     await worker.start();
     report({ type: 'ready' });
   } catch (thrown) {
     const { code, detail } = toWavepoolError(thrown);
     if (code === 'INTERNAL') logger.error({ err: thrown }, 'the worker could not start');
-    report({ type: 'failed', code, detail }, () => process.exit(3));
+    send([{ type: 'failed', code, detail }], () => process.exit(3));
   }
 }
 
 async function shutdown(deadlineMs: number): Promise<void> {
   await worker?.close({ deadlineMs });
+  outbox.flush();
   process.exit();
 }
 
