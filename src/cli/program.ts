@@ -1,6 +1,7 @@
 /** The `wavepool` command line: its commands, and how a command line becomes an exit code. */
 import { Command, CommanderError } from 'commander';
 import { packageVersion } from '../core/package-version.ts';
+import { addBenchCommand } from './bench-command.ts';
 import type { CliContext } from './context.ts';
 import type { DoctorProbes } from './doctor-checks.ts';
 import { addDoctorCommand } from './doctor-command.ts';
@@ -53,6 +54,7 @@ export function buildProgram(context: CliContext, services: ProgramServices): Co
   addStatusCommand(program, context);
   addModelsCommand(program, context);
   addFrameworkCommand(program, context);
+  addBenchCommand(program, context);
   addDoctorCommand(program, context, (config): DoctorProbes => {
     return {
       config,

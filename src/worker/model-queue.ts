@@ -180,10 +180,10 @@ export class ModelQueue {
     try {
       const data = parseJobData(job.data);
       const { submittedAt } = data;
-      const ownSignal = held.hold(this.#name, jobId, token, data.clocks);
+      const signal = held.hold(this.#name, jobId, token, data.clocks);
       if (!(await this.#gate.enter(jobId, data))) throw new TenantBusyError();
-      cancellation = await this.#cancellations.watch({ id: jobId, submittedAt });
-      const signal = AbortSignal.any([ownSignal, cancellation.signal]);
+      const cancel = (reason: WavepoolError) => void held.abort(this.#name, jobId, reason);
+      cancellation = await this.#cancellations.watch({ id: jobId, submittedAt, cancel });
       leave = await quarantine.enter(isSuspect(data), signal);
       held.start(this.#name, jobId);
       const partials = new SegmentWriter(this.#connection, this.#name, jobId);

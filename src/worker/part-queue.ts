@@ -99,13 +99,14 @@ export class PartQueue {
       cancellation = await this.#cancellations.watch({
         id: partId,
         submittedAt: part.submittedAt,
+        cancel: (reason) => own.abort(reason),
       });
       return await this.#options.processor.process({
         partId,
         part,
         priority: job.priority,
         alone: job.attemptsStarted > 1,
-        signal: AbortSignal.any([own.signal, cancellation.signal]),
+        signal: own.signal,
       });
     } catch (thrown) {
       // Whatever it was broken off with: this is why.

@@ -5,7 +5,6 @@
  * First come, first served: a suspect waits for what runs, and what comes later waits for the suspect. Where what runs takes
  * long, later ones are let by until that has ended, a few times; then the suspect gets its turn.
  */
-import { once } from 'node:events';
 import { type Clock, systemClock, type Timer } from '../runtime/clock.ts';
 
 /** A suspect keeps others waiting for so long before it lets them by. */
@@ -40,17 +39,17 @@ export class Quarantine {
    */
   async enter(suspect: boolean, signal: AbortSignal): Promise<() => void> {
     signal.throwIfAborted();
-    let admit: () => void = () => undefined;
-    const admitted = new Promise<void>((resolve) => {
-      admit = resolve;
+    let settle: () => void = () => undefined;
+    const mine: Visit = { suspect, admit: () => settle(), yields: 0 };
+    await new Promise<void>((resolve) => {
+      settle = () => {
+        signal.removeEventListener('abort', settle);
+        resolve();
+      };
+      signal.addEventListener('abort', settle);
+      this.#waiting.push(mine);
+      this.#admit();
     });
-    const mine: Visit = { suspect, admit, yields: 0 };
-    this.#waiting.push(mine);
-    this.#admit();
-    const settled = new AbortController();
-    const aborted = once(signal, 'abort', { signal: settled.signal }).catch(() => undefined);
-    await Promise.race([admitted, aborted]);
-    settled.abort();
     if (this.#waiting.includes(mine)) {
       this.#remove(mine);
       this.#admit();
