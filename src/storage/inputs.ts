@@ -4,7 +4,7 @@ import { basename } from 'node:path';
 import { WavepoolError } from '../core/errors.ts';
 import type { JobInput, RawAudioFormat } from '../core/job.ts';
 import { uploadPath } from './uploads.ts';
-import { fetchInput, type UrlLimits } from './url-input.ts';
+import type { UrlLimits } from './url-input.ts';
 
 /** An input as a local file that can be opened. */
 export interface ResolvedInput extends AsyncDisposable {
@@ -46,6 +46,8 @@ export async function resolveInput(
     }
     case 'url': {
       if (places.urls === undefined) throw new WavepoolError('INPUT_FORBIDDEN', shown);
+      // With a client of its own, which most workers never need.
+      const { fetchInput } = await import('./url-input.ts');
       const fetched = await fetchInput(input.url, places.urls, signal);
       const dispose = async (): Promise<void> => fetched[Symbol.asyncDispose]();
       try {
