@@ -5,13 +5,13 @@ import type { HeldJob } from '../core/ipc.ts';
 import { createLogger } from '../core/logger.ts';
 import { WorkerSettings } from '../core/worker-settings.ts';
 import type { InstalledModel } from '../models/model-store.ts';
-import { AudioQueue } from '../queue/audio-queue.ts';
+import type { AudioQueue } from '../queue/audio-queue.ts';
 import type { RedisAddress } from '../queue/connection.ts';
 import type { WorkerCrash } from '../worker/supervisor.ts';
 import { Supervisor } from '../worker/supervisor.ts';
 import type { Capacity, Residency } from './options.ts';
 import { DEFAULT_MODEL } from './options.ts';
-import { RedisAccess } from './redis-access.ts';
+import type { RedisAccess } from './redis-access.ts';
 
 export interface FleetOptions {
   readonly config: Config;
@@ -23,6 +23,8 @@ export interface FleetOptions {
   /** Finds the speech. */
   readonly detector: InstalledModel;
   readonly logLevel: LogLevel;
+  /** Which workers `start` waits for. @defaultValue 'every' */
+  readonly startsWith?: 'every' | 'first';
   /** Of an input that is fetched from a URL. @defaultValue that of `UrlLimits` */
   readonly maxUrlBytes?: number;
   /** Ends the wait for a private Redis that does not come up. */
@@ -56,22 +58,32 @@ export class Fleet implements AsyncDisposable {
   }
 
   /**
-   * Resolves when every worker takes jobs.
+   * Resolves when its workers take jobs.
    * @throws {WavepoolError} REDIS_MISSING, REDIS_UNAVAILABLE, REDIS_UNSUITABLE, or why a worker could not start
    */
   static async start(options: FleetOptions): Promise<Fleet> {
-    const redis = await RedisAccess.open(options.config, options.signal);
+    let open: (place: Promise<Place>) => void = () => undefined;
+    const place = new Promise<Place>((resolve) => {
+      open = resolve;
+    });
+    const supervisor = superviseWorkers(options, place);
+    // Processes take as long to start as all the rest does: they come first.
+    const started = supervisor.start(options.startsWith);
+    open(openPlace(options));
+    // Its failure is told below, when the place is open or known to be none.
+    started.catch(() => undefined);
+    const { queue, redis } = await place.catch(async (error: unknown) => {
+      await supervisor.close({ deadlineMs: 0 });
+      throw error;
+    });
     try {
-      const { address } = redis;
-      const model = options.models[0]?.entry.id ?? DEFAULT_MODEL;
-      const queue = await AudioQueue.open({ address, model, whenDisconnected: 'wait' });
-      const fleet = new Fleet(queue, superviseWorkers(options, address, queue), redis);
-      await fleet.#startWorkers();
-      return fleet;
+      await started;
     } catch (error) {
+      await queue.close();
       await redis[Symbol.asyncDispose]();
       throw error;
     }
+    return new Fleet(queue, supervisor, redis);
   }
 
   /** Workers take no more jobs; resolves when those they hold have ended or the time is up. */
@@ -95,15 +107,6 @@ export class Fleet implements AsyncDisposable {
     return this.close();
   }
 
-  async #startWorkers(): Promise<void> {
-    try {
-      await this.#supervisor.start();
-    } catch (error) {
-      await this.queue.close();
-      throw error;
-    }
-  }
-
   async #close(): Promise<void> {
     await this.#supervisor.close({ deadlineMs: 0 });
     await this.queue.close();
@@ -111,15 +114,33 @@ export class Fleet implements AsyncDisposable {
   }
 }
 
-function superviseWorkers(
-  options: FleetOptions,
-  address: RedisAddress,
-  queue: AudioQueue,
-): Supervisor {
-  const { config, capacity, residency, models, detector, logLevel, onCrash } = options;
-  const { slots, unvalidatedSlots, batch, threads, workers } = capacity;
+/** What producers and workers of a fleet share. */
+interface Place {
+  readonly redis: RedisAccess;
+  readonly queue: AudioQueue;
+}
+
+/** The clients of Redis are loaded here, beside the worker processes that have been started before. */
+async function openPlace({ config, models, signal }: FleetOptions): Promise<Place> {
+  const { RedisAccess } = await import('./redis-access.ts');
+  const redis = await RedisAccess.open(config, signal);
+  try {
+    const { address } = redis;
+    const model = models[0]?.entry.id ?? DEFAULT_MODEL;
+    const { AudioQueue } = await import('../queue/audio-queue.ts');
+    const queue = await AudioQueue.open({ address, model, whenDisconnected: 'wait' });
+    return { redis, queue };
+  } catch (error) {
+    await redis[Symbol.asyncDispose]();
+    throw error;
+  }
+}
+
+function settingsOf(options: FleetOptions, address: RedisAddress): WorkerSettings {
+  const { config, capacity, residency, models, detector, logLevel } = options;
+  const { slots, unvalidatedSlots, batch, threads } = capacity;
   const { busyTimeoutMs, ...memory } = residency;
-  const settings = WorkerSettings.parse({
+  return WorkerSettings.parse({
     redis: address,
     privateRedisOf: config.redisUrl === undefined ? config.dataDir : undefined,
     resultsDir: resultsFolder(config),
@@ -136,11 +157,17 @@ function superviseWorkers(
     addonPath: config.addonPath,
     logLevel,
   });
+}
+
+function superviseWorkers(options: FleetOptions, place: Promise<Place>): Supervisor {
+  const { capacity, logLevel, onCrash } = options;
   const supervisor = new Supervisor({
-    settings,
-    workers,
+    settings: place.then(({ redis }) => settingsOf(options, redis.address)),
+    workers: capacity.workers,
     logger: createLogger(logLevel, 'supervisor'),
     handBack: async (held) => {
+      const { queue, redis } = await place;
+      const { address } = redis;
       for (const [name, jobs] of held) await handBackTo(name, jobs, address, queue);
     },
   });
@@ -159,6 +186,7 @@ async function handBackTo(
     await first.handBack(jobs);
     return;
   }
+  const { AudioQueue } = await import('../queue/audio-queue.ts');
   await using queue = await AudioQueue.open({ address, model, whenDisconnected: 'wait' });
   await queue.handBack(jobs);
 }

@@ -164,6 +164,7 @@ class RunSession {
       residency: DEFAULT_RESIDENCY,
       models: [model],
       detector,
+      startsWith: 'first',
       signal,
       logLevel: logLevelOfRun(config.logLevel),
       onCrash: (crash) => {
