@@ -11,9 +11,10 @@ import { ROOT } from './setup.mjs';
 const PROGRAMS = {
   'src/cli/main': 'src/cli/main.ts',
   'workers/audio-worker': 'workers/audio-worker.ts',
+  'workers/tuning-worker': 'workers/tuning-worker.ts',
   'workers/validation-worker': 'workers/validation-worker.ts',
 };
-/** As deep as the folders whose modules look for files beside themselves. */
+/** Beside the code that is not in them. */
 const CHUNKS = 'src/chunks';
 /** What every command and worker loads. Everything else stays a package, and is loaded when it is needed. */
 const JOINED = ['bullmq', 'cli-progress', 'commander', 'ioredis', 'picocolors', 'pino', 'zod'];

@@ -15,8 +15,8 @@ import type { RedisAccess } from './redis-access.ts';
 
 export interface FleetOptions {
   readonly config: Config;
-  /** Of each model. */
-  readonly capacity: Capacity;
+  /** Of each model, in their order; the first one's says how many workers there are. */
+  readonly capacities: readonly Capacity[];
   readonly residency: Residency;
   /** At least one. */
   readonly models: readonly InstalledModel[];
@@ -137,8 +137,8 @@ async function openPlace({ config, models, signal }: FleetOptions): Promise<Plac
 }
 
 function settingsOf(options: FleetOptions, address: RedisAddress): WorkerSettings {
-  const { config, capacity, residency, models, detector, logLevel } = options;
-  const { slots, unvalidatedSlots, batch, threads } = capacity;
+  const { config, capacities, residency, models, detector, logLevel } = options;
+  const { unvalidatedSlots } = firstOf(capacities);
   const { busyTimeoutMs, ...memory } = residency;
   return WorkerSettings.parse({
     redis: address,
@@ -146,7 +146,8 @@ function settingsOf(options: FleetOptions, address: RedisAddress): WorkerSetting
     resultsDir: resultsFolder(config),
     uploadsDir: uploadsFolder(config),
     urls: { maxBytes: options.maxUrlBytes },
-    models: models.map(({ entry: { id }, path: file }) => {
+    models: models.map(({ entry: { id }, path: file }, index) => {
+      const { slots, batch, threads } = capacities[index] ?? firstOf(capacities);
       return { id, path: file, slots, batch, threads, busyTimeoutMs };
     }),
     modelsDir: config.modelsDir,
@@ -159,11 +160,17 @@ function settingsOf(options: FleetOptions, address: RedisAddress): WorkerSetting
   });
 }
 
+function firstOf(capacities: readonly Capacity[]): Capacity {
+  const [first] = capacities;
+  if (first === undefined) throw new RangeError('a fleet serves at least one model');
+  return first;
+}
+
 function superviseWorkers(options: FleetOptions, place: Promise<Place>): Supervisor {
-  const { capacity, logLevel, onCrash } = options;
+  const { capacities, logLevel, onCrash } = options;
   const supervisor = new Supervisor({
     settings: place.then(({ redis }) => settingsOf(options, redis.address)),
-    workers: capacity.workers,
+    workers: firstOf(capacities).workers,
     logger: createLogger(logLevel, 'supervisor'),
     handBack: async (held) => {
       const { queue, redis } = await place;

@@ -2,7 +2,6 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { EventEmitter } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
 import { isErrorCode, toWavepoolError, WavepoolError } from '../core/errors.ts';
 import {
   ALIVE_MS,
@@ -15,9 +14,10 @@ import {
 import type { Logger } from '../core/logger.ts';
 import type { WorkerPresence } from '../core/status.ts';
 import type { WorkerSettings } from '../core/worker-settings.ts';
+import { packageFolder } from '../models/package-folder.ts';
 import { HangWatch } from './hang-watch.ts';
 
-const WORKER_SCRIPT = fileURLToPath(new URL('../../workers/audio-worker.js', import.meta.url));
+const WORKER_SCRIPT = packageFolder('dist', 'workers', 'audio-worker.js');
 /** After its drain deadline a worker gets this long to end by itself. */
 const KILL_AFTER_MS = 5_000;
 
