@@ -42,6 +42,17 @@ export interface CapacityOptions {
   readonly batch: CountOrAuto;
   readonly threads: number;
   readonly workers: CountOrAuto;
+  /** Set by `addCapacityOptions` from how the command was typed. */
+  readonly tuning?: TuningWish;
+}
+
+/** Whether what is `auto` is to be measured. */
+export interface TuningWish {
+  /** `auto` was typed, not left out. */
+  readonly wanted: boolean;
+  /** Even if it is known. */
+  readonly again: boolean;
+  readonly threadsTyped: boolean;
 }
 
 /** Capacity as the workers are told. */
@@ -211,7 +222,23 @@ export function addCapacityOptions(command: Command): Command {
       new Option('--workers <n|auto>', 'worker processes')
         .argParser(parseCountOrAuto(64))
         .default('auto'),
-    );
+    )
+    .option('--retune', 'measure again what --slots auto and --batch auto choose')
+    .hook('preAction', (ran) => {
+      ran.setOptionValue('tuning', tuningWish(ran));
+    });
+}
+
+/** `--slots auto` and `--batch auto` measure when they are typed; a command without them never takes that time. */
+function tuningWish(command: Command): TuningWish {
+  const isTyped = (name: string) => command.getOptionValueSource(name) === 'cli';
+  const isAuto = (name: string) => isTyped(name) && command.getOptionValue(name) === 'auto';
+  const again = command.getOptionValue('retune') === true;
+  return {
+    wanted: again || isAuto('slots') || isAuto('batch'),
+    again,
+    threadsTyped: isTyped('threads'),
+  };
 }
 
 export function addResidencyOptions(command: Command): Command {
@@ -336,13 +363,18 @@ export function thisMachine(): Machine {
   return { cores: availableParallelism(), freeBytes: freemem() };
 }
 
+/** Worker processes that memory holds. */
+export function fittingWorkers(freeBytes: number): number {
+  return Math.floor(freeBytes / WORKER_BYTES);
+}
+
 /** Counts for what was left to us: a core for every compute thread, as far as memory goes. */
 export function capacityOf(options: CapacityOptions, machine = thisMachine()): Capacity {
   const slots = options.unvalidatedSlots ?? (options.slots === 'auto' ? AUTO_SLOTS : options.slots);
   const { threads } = options;
   const fitting = Math.min(
     Math.floor(machine.cores / (slots * threads)),
-    Math.floor(machine.freeBytes / WORKER_BYTES),
+    fittingWorkers(machine.freeBytes),
     MAX_AUTO_WORKERS,
   );
   return {

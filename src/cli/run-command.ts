@@ -5,7 +5,6 @@ import { resolveRoots } from '../bulk/scan.ts';
 import { WavepoolError } from '../core/errors.ts';
 import type { RawAudioFormat } from '../core/job.ts';
 import type { ResultFormat } from '../core/result-formats.ts';
-import { chooseCapacity } from './auto-slots.ts';
 import type { CliContext } from './context.ts';
 import type { CapacityOptions, PlaceOptions } from './options.ts';
 import {
@@ -91,7 +90,7 @@ async function requestOf(
     ...task,
     rawFormat: options.inputFormat,
     watch: undefined,
-    capacity: await chooseCapacity({ ...options, model: task.model }, config, context),
+    capacity: options,
     config,
     json,
     quiet: options.quiet === true,

@@ -16,6 +16,7 @@ import type { InstalledModel } from '../models/model-store.ts';
 import { openStorage } from '../storage/open-storage.ts';
 import { openTracing } from '../tracing/open-tracing.ts';
 import type { WorkerCrash } from '../worker/supervisor.ts';
+import { chooseCapacity } from './auto-capacity.ts';
 import type { CliContext } from './context.ts';
 import { printLine } from './context.ts';
 import type { ExitCode } from './exit-codes.ts';
@@ -24,7 +25,7 @@ import { Fleet, resultsFolder } from './fleet.ts';
 import type { InterruptWatch } from './interrupts.ts';
 import { isInterruption, watchInterrupts } from './interrupts.ts';
 import { DETECTOR_MODEL, openModels, pullModel } from './model-access.ts';
-import type { Capacity } from './options.ts';
+import type { Capacity, CapacityOptions } from './options.ts';
 import { DEFAULT_RESIDENCY } from './options.ts';
 import type { ProgressView } from './run-progress.ts';
 import { NO_PROGRESS, showProgress } from './run-progress.ts';
@@ -57,7 +58,7 @@ export interface RunRequest extends TaskChoice {
   readonly rawFormat: RawAudioFormat | undefined;
   /** Goes on with what comes into the one directory, until it is stopped. */
   readonly watch: { readonly stableMs: number } | undefined;
-  readonly capacity: Capacity;
+  readonly capacity: CapacityOptions;
   readonly config: Config;
   readonly json: boolean;
   readonly quiet: boolean;
@@ -110,12 +111,14 @@ class RunSession {
   }
 
   async #work({ signal }: InterruptWatch): Promise<RunSummary> {
-    const { config, capacity, formats, out, quiet } = this.#request;
+    const { config, formats, out, quiet } = this.#request;
     const store = openModels(config, this.#context);
     const pull = { quiet, signal };
     const model = await pullModel(store, this.#request.model, this.#context, pull);
     const detector = await pullModel(store, DETECTOR_MODEL, this.#context, pull);
-    await assertModelHas(model, this.#request, config);
+    const services = { config, context: this.#context, signal };
+    const capacity = await chooseCapacity(this.#request.capacity, model, services);
+    await assertModelHas(model, { ...this.#request, capacity }, config);
     const { results } = await openStorage({ resultsDir: resultsFolder(config), s3: config.s3 });
     const { roots, rawFormat, watch } = this.#request;
     if (watch !== undefined && !quiet) this.#say(`watching ${roots.directories.join(', ')}`);
@@ -127,7 +130,7 @@ class RunSession {
       out: out ?? this.#unwrittenFolder(),
       formats: out === undefined ? [] : formats,
       results,
-      openQueue: async () => (await this.#startFleet(model, detector, signal)).queue,
+      openQueue: async () => (await this.#startFleet(model, detector, capacity, signal)).queue,
       model: model.entry.id,
       job: this.#request.job,
       checkpoint: `${model.record.weights.sha256} ${detector.record.weights.sha256}`,
@@ -160,15 +163,17 @@ class RunSession {
   #startFleet(
     model: InstalledModel,
     detector: InstalledModel,
+    capacity: Capacity,
     signal: AbortSignal,
   ): Promise<Fleet> {
-    const { config, capacity, quiet } = this.#request;
+    const { config, quiet } = this.#request;
     this.#fleet ??= Fleet.start({
       config,
-      capacity,
+      capacities: [capacity],
       residency: DEFAULT_RESIDENCY,
       models: [model],
       detector,
+      startsWith: 'first',
       signal,
       tracing: this.#tracing,
       logLevel: logLevelOfRun(config.logLevel),

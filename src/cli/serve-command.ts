@@ -13,7 +13,7 @@ import { DEFAULT_SETTINGS, type HttpSettings } from '../http/settings.ts';
 import { keepUploadsSwept } from '../http/upload-sweeper.ts';
 import { openTracing } from '../tracing/open-tracing.ts';
 import { Housekeeping } from '../worker/housekeeping.ts';
-import { chooseCapacity } from './auto-slots.ts';
+import { chooseCapacities } from './auto-capacity.ts';
 import type { CliContext } from './context.ts';
 import { printLine } from './context.ts';
 import { Fleet, resultsFolder, uploadsFolder } from './fleet.ts';
@@ -220,11 +220,7 @@ async function startFleet(
   const detector = await pullModel(store, DETECTOR_MODEL, context, pull);
   return Fleet.start({
     config,
-    capacity: await chooseCapacity(
-      { ...options, model: models[0]?.entry.id ?? DEFAULT_MODEL },
-      config,
-      context,
-    ),
+    capacities: await chooseCapacities(options, models, { config, context, signal }),
     residency: residencyOf(options),
     models,
     detector,

@@ -5,7 +5,7 @@ import { Option } from 'commander';
 import { createLogger } from '../core/logger.ts';
 import { describeAddress } from '../queue/connection.ts';
 import { Housekeeping } from '../worker/housekeeping.ts';
-import { chooseCapacity } from './auto-slots.ts';
+import { chooseCapacities } from './auto-capacity.ts';
 import type { CliContext } from './context.ts';
 import { printLine } from './context.ts';
 import { Fleet } from './fleet.ts';
@@ -107,11 +107,7 @@ async function start(
   const { logLevel } = config;
   return Fleet.start({
     config,
-    capacity: await chooseCapacity(
-      { ...options, model: models[0]?.entry.id ?? DEFAULT_MODEL },
-      config,
-      context,
-    ),
+    capacities: await chooseCapacities(options, models, { config, context, signal }),
     residency: residencyOf(options),
     models,
     detector,

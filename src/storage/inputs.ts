@@ -6,7 +6,7 @@ import type { JobInput, RawAudioFormat, UploadId } from '../core/job.ts';
 import { formatObjectAddress, type ObjectAddress } from '../core/s3-settings.ts';
 import type { FetchedInput } from './fetched-file.ts';
 import { uploadPath } from './local-uploads.ts';
-import { fetchInput, type UrlLimits } from './url-input.ts';
+import type { UrlLimits } from './url-input.ts';
 
 /** An input as a local file that can be opened. */
 export interface ResolvedInput extends AsyncDisposable {
@@ -62,6 +62,8 @@ export async function resolveInput(
     }
     case 'url': {
       if (places.urls === undefined) throw new WavepoolError('INPUT_FORBIDDEN', shown);
+      // With a client of its own, which most workers never need.
+      const { fetchInput } = await import('./url-input.ts');
       const fetched = await fetchInput(input.url, places.urls, signal);
       return fetchedFile(fetched, { shown, name, rawFormat });
     }
