@@ -9,7 +9,7 @@ function deployed(name: string): string {
 
 /** The samples that the server tells, with the three of each histogram. */
 async function toldNames(): Promise<string[]> {
-  const metrics = createMetrics({ overview: async () => ({ queues: [], workers: [] }) });
+  const metrics = createMetrics({ overview: () => Promise.resolve({ queues: [], workers: [] }) });
   const types = [...(await metrics.render()).matchAll(/^# TYPE (\w+) (\w+)$/gm)];
   return types.flatMap(([, name = '', type]) =>
     type === 'histogram' ? ['_bucket', '_sum', '_count'].map((end) => name + end) : [name],
@@ -66,7 +66,7 @@ test('the scaled object asks for a metric that the server tells, with its labels
   expect(await toldNames()).toEqual(expect.arrayContaining(namesIn(query)));
   const counts = { waiting: 1, delayed: 0, running: 0, completed: 0, failed: 0 };
   const queues = [{ model: 'moonshine-tiny', workers: 0, counts }];
-  const metrics = createMetrics({ overview: async () => ({ queues, workers: [] }) });
+  const metrics = createMetrics({ overview: () => Promise.resolve({ queues, workers: [] }) });
   expect(await metrics.render()).toContain(
     'wavepool_queue_jobs{model="moonshine-tiny",state="waiting"} 1',
   );

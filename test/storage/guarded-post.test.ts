@@ -27,7 +27,7 @@ describe('a post to an address that somebody else chose', () => {
       `http://user:secret@127.0.0.1:${port}/`,
     ];
     for (const address of addresses) {
-      const resolve = async () => ['93.184.216.34', '127.0.0.1'];
+      const resolve = () => Promise.resolve(['93.184.216.34', '127.0.0.1']);
       await expect(guardedPost(address, MESSAGE, { ...closed, resolve })).rejects.toMatchObject({
         code: 'FORBIDDEN',
       });
@@ -38,7 +38,7 @@ describe('a post to an address that somebody else chose', () => {
   test('goes to the address that was checked, whatever the name resolves to later', async () => {
     await using receiver = await WebhookReceiver.start(204);
     const { port } = new URL(receiver.url);
-    const resolve = async () => ['127.0.0.1'];
+    const resolve = () => Promise.resolve(['127.0.0.1']);
     const answer = await guardedPost(`http://hook.invalid:${port}/`, MESSAGE, { ...OPEN, resolve });
     expect(answer.status).toBe(204);
     expect(receiver.received).toMatchObject([{ headers: { host: `hook.invalid:${port}` } }]);

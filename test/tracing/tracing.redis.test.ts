@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { expect, test, vi } from 'vitest';
 import { JobResource } from '../../src/core/api.ts';
-import type { SupervisorMessage } from '../../src/core/ipc.ts';
+import { parseWorkerMessage, type SupervisorMessage } from '../../src/core/ipc.ts';
 import { AudioQueue } from '../../src/queue/audio-queue.ts';
 import { openTracing } from '../../src/tracing/open-tracing.ts';
 import { writeWav } from '../engine/fake-model.ts';
@@ -41,8 +41,8 @@ async function tellWorker(child: ChildProcess, message: SupervisorMessage): Prom
 /** Resolves when a worker takes jobs. */
 async function readiness(child: ChildProcess): Promise<void> {
   for (;;) {
-    const message = await heardFrom(child);
-    if (message instanceof Object && 'type' in message && message.type === 'ready') return;
+    const messages = [await heardFrom(child)].flat().map(parseWorkerMessage);
+    if (messages.some((message) => message?.type === 'ready')) return;
   }
 }
 
@@ -130,6 +130,6 @@ test('without an address to send spans to, OpenTelemetry is not loaded', async (
   const { openTracing: open } = await import('../../src/tracing/open-tracing.ts');
   await using tracing = await open(undefined, 'test');
   expect(tracing.telemetry).toBeUndefined();
-  expect(await tracing.run('work', {}, async (span) => span.end())).toBeUndefined();
+  expect(await tracing.run('work', {}, (span) => Promise.resolve(span.end()))).toBeUndefined();
   await expect(open({ url: 'http://127.0.0.1:1', serviceName: 'x' }, 'test')).rejects.toThrow();
 });
