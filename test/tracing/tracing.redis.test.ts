@@ -39,11 +39,13 @@ async function tellWorker(child: ChildProcess, message: SupervisorMessage): Prom
 }
 
 /** Resolves when a worker takes jobs. */
-async function readiness(child: ChildProcess): Promise<void> {
-  for (;;) {
-    const messages = [await heardFrom(child)].flat().map(parseWorkerMessage);
-    if (messages.some((message) => message?.type === 'ready')) return;
-  }
+function readiness(child: ChildProcess): Promise<void> {
+  return new Promise((resolve) => {
+    child.on('message', (raw) => {
+      const messages = [raw].flat().map((each) => parseWorkerMessage(each));
+      if (messages.some((message) => message?.type === 'ready')) resolve();
+    });
+  });
 }
 
 function attributeOf({ attributes }: CollectedSpan, name: string): unknown {
