@@ -41,8 +41,8 @@ export async function checkMachine(probes: DoctorProbes): Promise<Check[]> {
   const toBuild = (check: Check): Check =>
     check.state === 'missing' && addon.state === 'ok' ? { ...check, state: 'warning' } : check;
   return Promise.all([
-    checkNode(process.versions.node),
-    addon,
+    Promise.resolve(checkNode(process.versions.node)),
+    Promise.resolve(addon),
     checkProgram('compiler', ['c++', 'g++', 'clang++'], config, {
       ...install('build-essential', undefined),
       needed: 'to build the addon',
@@ -52,7 +52,7 @@ export async function checkMachine(probes: DoctorProbes): Promise<Check[]> {
       needed: 'to build the addon',
       oldest: OLDEST_CMAKE,
     }).then(toBuild),
-    toBuild(checkJsonHeader()),
+    Promise.resolve(toBuild(checkJsonHeader())),
     checkCpu(),
     checkRedis(config),
     checkProgram('ffmpeg', ['ffmpeg'], config, {
@@ -62,7 +62,7 @@ export async function checkMachine(probes: DoctorProbes): Promise<Check[]> {
     checkModels(probes),
     checkFolder(config.dataDir),
     checkDisk(config.dataDir),
-    checkMemory(),
+    Promise.resolve(checkMemory()),
   ]);
 }
 

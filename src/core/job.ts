@@ -2,9 +2,10 @@
 import { isAbsolute } from 'node:path';
 import { z } from 'zod';
 import { WavepoolError } from './errors.ts';
-import { parseLeniently } from './lenient-parse.ts';
-
-export const JOB_SCHEMA_VERSION = 1;
+import { assertKnownVersion, JOB_SCHEMA_VERSION } from './job-version.ts';
+import { BucketName, ObjectKey } from './s3-settings.ts';
+import { TenantName } from './tenant.ts';
+import { JobWebhook } from './webhook.ts';
 
 /** Names a model, its queue and its evidence. */
 export const ModelId = z
@@ -87,7 +88,21 @@ export const UrlInput = z.strictObject({
 });
 export type UrlInput = z.infer<typeof UrlInput>;
 
-export const JobInput = z.discriminatedUnion('kind', [PathInput, UploadInput, UrlInput]);
+/** An object that the worker fetches with its own credentials, from a bucket that its settings allow. */
+export const ObjectInput = z.strictObject({
+  kind: z.literal('object'),
+  bucket: BucketName,
+  key: ObjectKey,
+  rawFormat: RawAudioFormat.optional(),
+});
+export type ObjectInput = z.infer<typeof ObjectInput>;
+
+export const JobInput = z.discriminatedUnion('kind', [
+  PathInput,
+  UploadInput,
+  UrlInput,
+  ObjectInput,
+]);
 export type JobInput = z.infer<typeof JobInput>;
 
 /** How speech is told from silence. */
@@ -146,6 +161,8 @@ const TRANSCRIBE = {
     ({ channels, speakers }) => speakers === undefined || channels === 'split',
     { path: ['speakers'], message: 'speakers are named only where channels are split' },
   ).prefault({}),
+  /** Parts of a long input are recognized by whichever workers have room. The transcript is the same. */
+  split: z.boolean().optional(),
 };
 const VAD = { task: z.literal('vad'), options: DetectionOptions.prefault({}) };
 
@@ -186,29 +203,32 @@ export const JobClocks = z.strictObject({
 });
 export type JobClocks = z.infer<typeof JobClocks>;
 
-/** Lower runs first, 0 before all. */
+/** Lower runs first, among the jobs of its tenant. */
 export const JobPriority = z.int().min(0).max(2_097_151);
+
+/** A year. */
+export const MAX_DELAY_MS = 31_536_000_000;
 
 /** What a producer says of a job besides its task. */
 const request = {
   clocks: JobClocks.prefault({}),
-  tenant: z.string().min(1).max(128).default('default'),
+  tenant: TenantName.default('default'),
   /** Tell each segment as soon as it is found, and not only the whole result. */
   partials: z.boolean().default(false),
   /** The `run` that submitted the job. */
   runId: z.string().min(1).max(128).optional(),
+  /** Told how the job ends. */
+  webhook: JobWebhook.optional(),
 };
 
 /** Of a job of any version: whose it is. */
 export const JobOwner = z.looseObject({ tenant: request.tenant });
+export type JobOwner = z.infer<typeof JobOwner>;
 
 /** Of a job of any version: when it is too late for it. */
 export const JobLimits = z.looseObject({
   clocks: z.looseObject({ deadlineAt: z.int().min(0).optional() }),
 });
-
-/** Of a job of any version. */
-const JobVersion = z.looseObject({ schemaVersion: z.int() });
 
 export const JobData = byTask(
   {
@@ -220,6 +240,10 @@ export const JobData = byTask(
     ...request,
     /** Milliseconds since 1970. */
     submittedAt: z.int().min(0),
+    /** What the producer asked for; the queue's own number is the job's place among those of all tenants. */
+    priority: JobPriority.optional(),
+    /** Somebody waits for it: it goes before what does not say so, whoever it is from. */
+    interactive: z.literal(true).optional(),
     /** How many worker processes died while they held this job. */
     crashCount: z.int().min(0).default(0),
     /** How many were killed from outside while they did. */
@@ -238,8 +262,10 @@ export const NewJob = byTask(
     /** Random when left out. Adding an id that the queue still knows runs nothing. */
     id: JobId.optional(),
     priority: JobPriority.default(1_000),
+    /** Before everything that does not say so: for requests that somebody waits for. */
+    interactive: z.boolean().default(false),
     /** Not started before this much time has passed. */
-    delayMs: z.int().min(0).default(0),
+    delayMs: z.int().min(0).max(MAX_DELAY_MS).default(0),
     /** How often a failure that may pass by itself is tried in all. */
     attempts: z.int().min(1).max(100).default(3),
   },
@@ -263,29 +289,8 @@ function parse<Schema extends z.ZodType>(
  * @throws {WavepoolError} JOB_TOO_NEW when a newer producer made it, INVALID_REQUEST
  */
 export function parseJobData(raw: unknown): JobData {
-  if (isTooNew(raw)) {
-    const detail = `its schema version is ${raw.schemaVersion}, the newest one known here is ${JOB_SCHEMA_VERSION}`;
-    throw new WavepoolError('JOB_TOO_NEW', `${detail}; upgrade this program`);
-  }
+  assertKnownVersion(raw);
   return parse(JobData, raw, 'job data');
-}
-
-/**
- * For those who only show a job: of a newer one, what this version understands.
- * @throws {WavepoolError} JOB_TOO_NEW when that is not enough, INVALID_REQUEST
- */
-export function readJobData(raw: unknown): JobData {
-  if (!isTooNew(raw)) return parseJobData(raw);
-  try {
-    return parseLeniently(JobData, { ...raw, schemaVersion: JOB_SCHEMA_VERSION }, 'job data');
-  } catch {
-    return parseJobData(raw);
-  }
-}
-
-function isTooNew(raw: unknown): raw is z.infer<typeof JobVersion> {
-  const { data } = JobVersion.safeParse(raw);
-  return data !== undefined && data.schemaVersion > JOB_SCHEMA_VERSION;
 }
 
 /** @throws {WavepoolError} INVALID_REQUEST */

@@ -1,8 +1,11 @@
 /** A job as a reader sees it. */
 import type { Job } from 'bullmq';
 import { WavepoolError } from '../core/errors.ts';
-import { type JobData, JobOutcome, JobProgress, readJobData } from '../core/job.ts';
+import { JobData, JobOutcome, JobProgress, parseJobData } from '../core/job.ts';
+import { isTooNew, JOB_SCHEMA_VERSION } from '../core/job-version.ts';
+import { parseLeniently } from '../core/lenient-parse.ts';
 import { failureOf, type JobFailure } from './failures.ts';
+import { isStaged } from './fair-share.ts';
 
 /** `cancelled` is a failure with the code CANCELLED. */
 export const JOB_STATES = [
@@ -19,6 +22,7 @@ export interface JobView {
   readonly id: string;
   readonly state: JobState;
   readonly data: JobData;
+  /** As the producer gave it. */
   readonly priority: number;
   /** Attempts that have ended. */
   readonly attemptsMade: number;
@@ -57,14 +61,14 @@ function endOf(job: Job, bullState: string): JobEnd | undefined {
   return bullState === 'failed' ? failedEnd(job.failedReason) : undefined;
 }
 
-function stateOf(bullState: string, end: JobEnd | undefined): JobState | undefined {
+function stateOf(job: Job, bullState: string, end: JobEnd | undefined): JobState | undefined {
   switch (bullState) {
     case 'waiting':
     case 'prioritized':
     case 'waiting-children':
       return 'waiting';
     case 'delayed':
-      return 'delayed';
+      return isStaged(job) ? 'waiting' : 'delayed';
     case 'active':
       return 'running';
     case 'completed':
@@ -100,13 +104,14 @@ export async function viewOf(
 
 function viewIn(job: Job, id: string, bullState: string): JobView | undefined {
   const end = endOf(job, bullState);
-  const state = stateOf(bullState, end);
+  const state = stateOf(job, bullState, end);
   if (state === undefined) return undefined;
+  const data = readJobData(job.data);
   return {
     id,
     state,
-    data: readJobData(job.data),
-    priority: job.priority,
+    data,
+    priority: data.priority ?? job.priority,
     attemptsMade: job.attemptsMade,
     progress: JobProgress.safeParse(job.progress).data,
     startedAt: job.processedOn,
@@ -114,4 +119,17 @@ function viewIn(job: Job, id: string, bullState: string): JobView | undefined {
     outcome: end?.kind === 'completed' ? end.outcome : undefined,
     failure: end?.kind === 'failed' ? end.failure : undefined,
   };
+}
+
+/**
+ * Of a job that a newer producer made, what this version understands.
+ * @throws {WavepoolError} JOB_TOO_NEW when that is not enough, INVALID_REQUEST
+ */
+function readJobData(raw: unknown): JobData {
+  if (!isTooNew(raw)) return parseJobData(raw);
+  try {
+    return parseLeniently(JobData, { ...raw, schemaVersion: JOB_SCHEMA_VERSION }, 'job data');
+  } catch {
+    return parseJobData(raw);
+  }
 }

@@ -116,3 +116,72 @@ export function controlQueueOf(workerId: string): string {
 export function controlQueuesKey(redis: Redis): string {
   return `${queuePrefix(redis)}-control-queues`;
 }
+
+/** Where a process listens for what concerns its live streams: a worker, or a server. */
+export function liveChannel(redis: Redis, listener: string): string {
+  return `${queuePrefix(redis)}-live:${listener}`;
+}
+
+/** Sorted set of the live streams of one caller, by the time at which each is taken for gone. */
+export function liveStreamsKey(redis: Redis, caller: string): string {
+  return `${queuePrefix(redis)}-live-streams:${caller}`;
+}
+
+/** Where parts of this model's split jobs wait; no model can have this name, so they are in nobody's lists and counts. */
+export function partQueueOf(model: ModelId): string {
+  return `_parts-${parseModelId(model)}`;
+}
+
+/** Set of the parts of one job that may be there. */
+export function jobPartsKey(redis: Redis, queue: string, jobId: string): string {
+  return `${queuePrefix(redis)}-parts:${queue}:${jobId}`;
+}
+
+/** The queue of the deliveries of webhooks; no model can have this name. */
+export const WEBHOOK_QUEUE = '_webhooks';
+
+/** Sorted set of the jobs of a queue that have a webhook and have not been seen to end, by the time they were added. */
+export function webhookJobsKey(redis: Redis, queue: string): string {
+  return `${queuePrefix(redis)}-webhook-jobs:${queue}`;
+}
+
+/** Hash of the places up to which the event streams of queues have been looked at for ends to tell. */
+export function webhookCursorsKey(redis: Redis): string {
+  return `${queuePrefix(redis)}-webhook-cursors`;
+}
+
+/** Held by the process whose turn it is to look. */
+export function webhookTurnKey(redis: Redis): string {
+  return `${queuePrefix(redis)}-webhook-turn`;
+}
+
+/** Hash of the secrets by tenant; the server's own has no name. */
+export function webhookSecretsKey(redis: Redis): string {
+  return `${queuePrefix(redis)}-webhook-secrets`;
+}
+
+/** Sorted set of the ids of deliveries about a job or a batch, by the time they were made. */
+export function webhookDeliveriesKey(redis: Redis, subject: string): string {
+  return `${queuePrefix(redis)}-webhook-deliveries:${subject}`;
+}
+
+/** Hash of what operators say of tenants. In the slot of the queues, whose scripts read it. */
+export function tenantRulesKey(redis: Redis): string {
+  return bullKey(redis, '_tenants', 'rules');
+}
+
+/** Keys of a queue's fair share. No job id begins with `_`, and all are in the queue's slot. */
+export function fairShareKeys(redis: Redis, queue: string) {
+  return {
+    /** Sorted set of tenants by the virtual time at which their next job is due. */
+    clocks: bullKey(redis, queue, '_clocks'),
+    /** Set of tenants that may have jobs in a window or in staging. */
+    tenants: bullKey(redis, queue, '_tenants'),
+    /** Numbers jobs in the order in which they were seen. */
+    counter: bullKey(redis, queue, '_counter'),
+    rules: tenantRulesKey(redis),
+  };
+}
+
+/** The queue in which schedules come due; no model can have this name. */
+export const SCHEDULE_QUEUE = '_schedules';

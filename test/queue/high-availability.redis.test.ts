@@ -75,7 +75,7 @@ async function failOver({ address, primary, replica }: Deployment): Promise<void
   );
   expect(Number(peer)).toBe(replica.port);
   const resultsDir = path.join(folder.path, 'results');
-  expect(await ledger.account({ queue, connection, resultsDir })).toEqual({
+  expect(await ledger.account({ queues: [queue], connection, resultsDir })).toEqual({
     jobs: 2 * JOBS,
     completed: 2 * JOBS,
     failed: 0,
