@@ -120,7 +120,7 @@ export async function startSentinels(passwords: SentinelSettings = {}): Promise<
   const own = password === undefined ? [] : [`requirepass ${password}`, `masterauth ${password}`];
   const primary = await processes.server(own);
   const replica = await processes.server([...own, `replicaof ${HOST} ${primary.port}`]);
-  await inStep(replica);
+  await inStep(primary);
   const sentinels = await processes.sentinels([
     `sentinel monitor ${MASTER} ${HOST} ${primary.port} 2`,
     `sentinel known-replica ${MASTER} ${HOST} ${replica.port}`,
@@ -177,7 +177,7 @@ export async function startCluster(): Promise<Deployment> {
   const slot = await first.client.cluster('KEYSLOT', '{wavepool}');
   const primary = primaries[Math.floor((slot * primaries.length) / SLOTS)] ?? first;
   await replica.client.cluster('REPLICATE', await primary.client.cluster('MYID'));
-  await inStep(replica);
+  await inStep(primary);
   const others = primaries.filter((candidate) => candidate !== primary);
   const hosts = others.map(({ port }) => `${HOST}:${port}`).join();
   return {
@@ -188,8 +188,11 @@ export async function startCluster(): Promise<Deployment> {
   };
 }
 
-async function inStep({ client }: RedisProcess): Promise<void> {
-  await until(async () => (await client.info('replication')).includes('master_link_status:up'));
+/** The replica has its copy, and confirms what comes after. The primary sends that only when it was asked to. */
+async function inStep(primary: RedisProcess): Promise<void> {
+  await until(async () => /state=online/.test(await primary.client.info('replication')));
+  await primary.client.set('{wavepool}-in-step', '1');
+  await primary.client.wait(1, 0);
 }
 
 /** Servers tell nobody when they know each other: they are asked again and again. */
