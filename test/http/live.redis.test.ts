@@ -1,58 +1,36 @@
 import { writeFile } from 'node:fs/promises';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { WavepoolClient } from '../../src/client/wavepool-client.ts';
 import { asTranscript } from '../../src/core/job-result.ts';
 import { parseLiveTranscribeSettings } from '../../src/core/live.ts';
-import { createLogger } from '../../src/core/logger.ts';
-import { NativeEngine } from '../../src/engine/native-engine.ts';
 import { AudioQueue } from '../../src/queue/audio-queue.ts';
 
-import { Supervisor } from '../../src/worker/supervisor.ts';
-import { writeFakeModel } from '../engine/fake-model.ts';
-import { TEST_ADDON, TEST_ADDON_BUILT } from '../engine/test-addon.ts';
-import { compileProgram } from '../support/compile.ts';
-import { FakeWorker, fakeSettings } from '../support/fake-worker.ts';
-import { HeldEngine } from '../support/held-engine.ts';
+import { TEST_ADDON_BUILT } from '../engine/test-addon.ts';
+import type { FakeWorker } from '../support/fake-worker.ts';
+import type { HeldEngine } from '../support/held-engine.ts';
 import { startTestServer, TEST_MODEL, type TestServer } from '../support/http.ts';
-import { LiveClient, type LiveClientOptions, pcm16, wavOf } from '../support/live-client.ts';
+import { type LiveClient, type LiveClientOptions, pcm16, wavOf } from '../support/live-client.ts';
 import { sound } from '../worker/live-fixture.ts';
+import {
+  failure,
+  heldEngine,
+  LIVE,
+  OPTIONS,
+  openLive,
+  QUERY,
+  startWorker,
+} from './live-fixture.ts';
 
-/** Every pause ends a segment. */
-const OPTIONS = { vad: { targetSegmentMs: 0 } };
-const QUERY = { options: JSON.stringify(OPTIONS) };
 const SCRIPT = '.sss..ss.ssss...s...';
 const PCM = pcm16(sound(SCRIPT));
-const LIVE = 'fake-vad~live';
 
 let server: TestServer;
 let worker: FakeWorker;
 let engine: HeldEngine;
 
-/** Settings of a worker that takes so many streams. */
-function taking(streams: number, folder = server.redis.dataDir) {
-  const vad = { architecture: 'fake-vad', maxSegmentSeconds: 0, capacity: 16 } as const;
-  const path = writeFakeModel(join(folder, 'live-vad.gguf'), vad);
-  return {
-    liveStreams: streams,
-    unvalidatedSlots: streams,
-    detector: { id: 'fake-vad', path },
-  };
-}
-
-const MODELS = { [TEST_MODEL]: { maxSegmentSeconds: 10 } };
-
-async function startWorker(of: TestServer, streams: number): Promise<FakeWorker> {
-  engine = new HeldEngine(new NativeEngine({ addon: TEST_ADDON }));
-  const { address, dataDir: folder } = of.redis;
-  const settings = taking(streams, folder);
-  const started = await FakeWorker.start({ address, folder, engine, models: MODELS, settings });
-  await started.model(LIVE, () => true);
-  return started;
-}
-
-function open(options: LiveClientOptions = {}, of = server): Promise<LiveClient> {
-  return LiveClient.open(of.url, { query: QUERY, ...options });
+function open(options: LiveClientOptions = {}): Promise<LiveClient> {
+  return openLive(server, options);
 }
 
 /** Every place is free again. */
@@ -61,14 +39,13 @@ async function expectFree(): Promise<void> {
   expect(server.services.live.size).toBe(0);
 }
 
-const failure = (code: string) => ({ error: { code, message: expect.any(String) } });
-
 describe.skipIf(!TEST_ADDON_BUILT)('live audio', () => {
   let whole: string;
 
   beforeAll(async () => {
     server = await startTestServer();
-    worker = await startWorker(server, 2);
+    engine = heldEngine();
+    worker = await startWorker(server, 2, engine);
     using client = await open();
     client.chunk(PCM);
     client.finish();
@@ -337,80 +314,5 @@ describe.skipIf(!TEST_ADDON_BUILT)('live audio', () => {
     engine.openGates();
     await sending;
     expect(await stream.finish()).toMatchObject({ durationSeconds: 300, segments: 30 });
-  });
-});
-
-describe.skipIf(!TEST_ADDON_BUILT)('limits of live audio', () => {
-  test('silence, length and the number per key have their ends', async () => {
-    await using limited = await startTestServer({
-      settings: { liveIdleMs: 300, liveMaxMs: 600, livePerKey: 1 },
-    });
-    await using _worker = await startWorker(limited, 2);
-    using silent = await open({}, limited);
-    await silent.event('live.opened');
-    using second = await open({}, limited);
-    expect(await second.answer()).toMatchObject({ status: 429 });
-    expect(await silent.event('live.failed')).toMatchObject(failure('STREAM_IDLE'));
-    await silent.ended();
-
-    using long = await open({}, limited);
-    await long.event('live.opened');
-    const talking = setInterval(() => long.chunk(Buffer.alloc(320)), 50);
-    try {
-      expect(await long.event('live.failed')).toMatchObject(failure('STREAM_TOO_LONG'));
-    } finally {
-      clearInterval(talking);
-    }
-  });
-
-  test('nobody takes live audio', async () => {
-    await using alone = await startTestServer();
-    using client = await open({}, alone);
-    const { status, text } = await client.answer();
-    expect(status).toBe(503);
-    expect(text).toContain('NO_WORKER');
-  });
-
-  test('a stream that is open and silent does not keep the server', async () => {
-    const settings = { shutdownMs: 3_600_000, liveIdleMs: 3_600_000 };
-    await using ending = await startTestServer({ settings });
-    await using _worker = await startWorker(ending, 1);
-    using client = await open({}, ending);
-    await client.event('live.opened');
-    await ending.close();
-    expect(await client.event('live.failed')).toMatchObject(failure('SHUTTING_DOWN'));
-    await client.ended();
-  });
-
-  test('a worker that ends tells its streams', async () => {
-    await using standing = await startTestServer();
-    const ending = await startWorker(standing, 1);
-    using client = await open({}, standing);
-    await client.event('live.opened');
-    await ending.worker.close({ deadlineMs: 0 });
-    expect(await client.event('live.failed')).toMatchObject(failure('SHUTTING_DOWN'));
-  });
-
-  test('a worker that is killed is missed', { timeout: 60_000 }, async () => {
-    await using standing = await startTestServer();
-    await using program = await compileProgram(resolve('workers/audio-worker.ts'));
-    const { address, dataDir: folder } = standing.redis;
-    const supervisor = new Supervisor({
-      settings: fakeSettings({ address, folder, models: MODELS, settings: taking(1, folder) }),
-      workers: 1,
-      logger: createLogger('silent', 'test'),
-      handBack: () => Promise.resolve(),
-      workerScript: program.path,
-    });
-    try {
-      await supervisor.start();
-      using client = await open({}, standing);
-      await client.event('live.opened');
-      const [pid = 0] = supervisor.pids;
-      process.kill(pid, 'SIGKILL');
-      expect(await client.event('live.failed')).toMatchObject(failure('WORKER_GONE'));
-    } finally {
-      await supervisor.kill();
-    }
   });
 });

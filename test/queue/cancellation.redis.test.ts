@@ -1,9 +1,12 @@
 import { once } from 'node:events';
+import { type Job, Queue } from 'bullmq';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { WavepoolError } from '../../src/core/errors.ts';
 import { AudioQueue } from '../../src/queue/audio-queue.ts';
+import { cancelJob } from '../../src/queue/cancel-job.ts';
 import { CancellationListener } from '../../src/queue/cancellation.ts';
 import { toQueueError } from '../../src/queue/failures.ts';
+import { QUEUE_PREFIX } from '../../src/queue/queue-names.ts';
 import { heard } from '../support/events.ts';
 import { jobNamed } from '../support/jobs.ts';
 import { startRedis, type TestRedis } from '../support/redis.ts';
@@ -55,6 +58,25 @@ test('a cancelled job that waits, by priority or for its time, ends at once and 
   expect(ran).toEqual(['stays']);
   expect(failed).toEqual(['CANCELLED plain', 'CANCELLED ordered', 'CANCELLED later']);
   expect(await queue.counts()).toMatchObject({ waiting: 0, delayed: 0, running: 0 });
+});
+
+test('a worker that sees the mark before the caller looks again has cancelled the job, too', async () => {
+  await using queue = await openQueue();
+  await using worker = startManualWorker(redis.address, queue.model);
+  const connection = await redis.connection();
+  const jobs = new Queue(queue.name, { connection, prefix: QUEUE_PREFIX });
+  await queue.addMany(['cancelled', 'broken'].map((id) => jobNamed(id, { priority: 0 })));
+  const results = [];
+  for (const code of ['CANCELLED', 'INPUT_UNDECODABLE'] as const) {
+    const { job, jobId, token } = await worker.take();
+    // As the caller saw it, which was before its end.
+    const seen: Job | undefined = await jobs.getJob(jobId);
+    if (seen === undefined) throw new Error('it is there');
+    await job.moveToFailed(toQueueError(new WavepoolError(code, jobId)), token);
+    results.push(await cancelJob(connection, queue.name, seen, jobId));
+  }
+  await jobs.close();
+  expect(results).toEqual(['cancelled', 'finished']);
 });
 
 test('cancelling twice, too late, or what nobody knows does no harm', async () => {
