@@ -12,7 +12,7 @@ import { AudioQueue } from '../../dist/src/queue/audio-queue.js';
 import { openConnection } from '../../dist/src/queue/connection.js';
 import { EmbeddedRedis } from '../../dist/src/queue/embedded-redis.js';
 import { prepareJob } from '../../dist/src/queue/prepared-job.js';
-import { QUEUE_PREFIX } from '../../dist/src/queue/queue-names.js';
+import { queuePrefix } from '../../dist/src/queue/queue-names.js';
 import { NodeProgram } from '../node-program.mjs';
 import { interleave, median, ratios } from '../rounds.mjs';
 import { figure, number, ratioRange, table } from '../tables.mjs';
@@ -50,7 +50,7 @@ class Bench {
   async bareQueueWith(jobs) {
     const model = this.#nextName();
     const connection = openConnection(this.address, { role: 'patient', name: 'bare' });
-    const queue = new Queue(model, { connection, prefix: QUEUE_PREFIX });
+    const queue = new Queue(model, { connection, prefix: queuePrefix(connection) });
     await inChunks(jobs, (chunk) =>
       queue.addBulk(
         chunk.map((job) => {

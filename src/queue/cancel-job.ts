@@ -52,6 +52,6 @@ async function wasCancelledSince(
   id: JobId,
 ): Promise<boolean> {
   if (job.finishedOn !== undefined) return false;
-  const [reason] = await connection.hmget(bullKey(queue, id), 'failedReason');
+  const [reason] = await connection.hmget(bullKey(connection, queue, id), 'failedReason');
   return reason?.startsWith(CANCELLED_PREFIX) ?? false;
 }

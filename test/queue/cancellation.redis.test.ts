@@ -6,7 +6,7 @@ import { AudioQueue } from '../../src/queue/audio-queue.ts';
 import { cancelJob } from '../../src/queue/cancel-job.ts';
 import { CancellationListener } from '../../src/queue/cancellation.ts';
 import { toQueueError } from '../../src/queue/failures.ts';
-import { QUEUE_PREFIX } from '../../src/queue/queue-names.ts';
+import { queuePrefix } from '../../src/queue/queue-names.ts';
 import { heard } from '../support/events.ts';
 import { jobNamed } from '../support/jobs.ts';
 import { startRedis, type TestRedis } from '../support/redis.ts';
@@ -64,7 +64,7 @@ test('a worker that sees the mark before the caller looks again has cancelled th
   await using queue = await openQueue();
   await using worker = startManualWorker(redis.address, queue.model);
   const connection = await redis.connection();
-  const jobs = new Queue(queue.name, { connection, prefix: QUEUE_PREFIX });
+  const jobs = new Queue(queue.name, { connection, prefix: queuePrefix(connection) });
   await queue.addMany(['cancelled', 'broken'].map((id) => jobNamed(id, { priority: 0 })));
   const results = [];
   for (const code of ['CANCELLED', 'INPUT_UNDECODABLE'] as const) {
