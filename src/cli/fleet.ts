@@ -1,14 +1,15 @@
 /** Redis, queues of models, and the supervised worker processes that serve them: what `run` and `worker` stand on. */
 import path from 'node:path';
 import type { Config, LogLevel } from '../core/config.ts';
-import type { HeldJob } from '../core/ipc.ts';
 import { createLogger } from '../core/logger.ts';
+import type { Tracing } from '../core/tracing.ts';
 import { WorkerSettings } from '../core/worker-settings.ts';
 import type { InstalledModel } from '../models/model-store.ts';
 import type { AudioQueue } from '../queue/audio-queue.ts';
 import type { RedisAddress } from '../queue/connection.ts';
 import type { WorkerCrash } from '../worker/supervisor.ts';
 import { Supervisor } from '../worker/supervisor.ts';
+import type { HeldOfQueue } from '../worker/worker-process.ts';
 import type { Capacity, Residency } from './options.ts';
 import { DEFAULT_MODEL } from './options.ts';
 import type { RedisAccess } from './redis-access.ts';
@@ -29,6 +30,8 @@ export interface FleetOptions {
   readonly maxUrlBytes?: number;
   /** Ends the wait for a private Redis that does not come up. */
   readonly signal?: AbortSignal;
+  /** Of `queue`. @defaultValue none */
+  readonly tracing?: Tracing;
   readonly onCrash?: (crash: WorkerCrash) => void;
 }
 
@@ -121,14 +124,14 @@ interface Place {
 }
 
 /** The clients of Redis are loaded here, beside the worker processes that have been started before. */
-async function openPlace({ config, models, signal }: FleetOptions): Promise<Place> {
+async function openPlace({ config, models, signal, tracing }: FleetOptions): Promise<Place> {
   const { RedisAccess } = await import('./redis-access.ts');
   const redis = await RedisAccess.open(config, signal);
   try {
     const { address } = redis;
     const model = models[0]?.entry.id ?? DEFAULT_MODEL;
     const { AudioQueue } = await import('../queue/audio-queue.ts');
-    const queue = await AudioQueue.open({ address, model, whenDisconnected: 'wait' });
+    const queue = await AudioQueue.open({ address, model, tracing, whenDisconnected: 'wait' });
     return { redis, queue };
   } catch (error) {
     await redis[Symbol.asyncDispose]();
@@ -146,6 +149,7 @@ function settingsOf(options: FleetOptions, address: RedisAddress): WorkerSetting
     resultsDir: resultsFolder(config),
     uploadsDir: uploadsFolder(config),
     urls: { maxBytes: options.maxUrlBytes },
+    s3: config.s3,
     models: models.map(({ entry: { id }, path: file }, index) => {
       const { slots, batch, threads } = capacities[index] ?? firstOf(capacities);
       return { id, path: file, slots, batch, threads, busyTimeoutMs };
@@ -175,7 +179,7 @@ function superviseWorkers(options: FleetOptions, place: Promise<Place>): Supervi
     handBack: async (held) => {
       const { queue, redis } = await place;
       const { address } = redis;
-      for (const [name, jobs] of held) await handBackTo(name, jobs, address, queue);
+      for (const [name, ofQueue] of held) await handBackTo(name, ofQueue, address, queue);
     },
   });
   if (onCrash !== undefined) supervisor.on('crash', onCrash);
@@ -185,15 +189,15 @@ function superviseWorkers(options: FleetOptions, place: Promise<Place>): Supervi
 /** Workers serve models that were loaded later, too: their queues are opened when they are needed. */
 async function handBackTo(
   model: string,
-  jobs: readonly HeldJob[],
+  { jobs, workerIds }: HeldOfQueue,
   address: RedisAddress,
   first: AudioQueue,
 ): Promise<void> {
   if (model === first.name) {
-    await first.handBack(jobs);
+    await first.handBack(jobs, workerIds);
     return;
   }
   const { AudioQueue } = await import('../queue/audio-queue.ts');
   await using queue = await AudioQueue.open({ address, model, whenDisconnected: 'wait' });
-  await queue.handBack(jobs);
+  await queue.handBack(jobs, workerIds);
 }

@@ -24,9 +24,14 @@ const COMMANDS: Readonly<Record<string, () => Promise<AddCommand>>> = {
   keys: async () => (await import('./keys-command.ts')).addKeysCommand,
   enqueue: async () => (await import('./enqueue-command.ts')).addEnqueueCommand,
   jobs: async () => (await import('./jobs-command.ts')).addJobsCommand,
+  webhooks: async () => (await import('./webhooks-command.ts')).addWebhooksCommand,
+  schedules: async () => (await import('./schedules-command.ts')).addSchedulesCommand,
+  tenants: async () => (await import('./tenants-command.ts')).addTenantsCommand,
+  limits: async () => (await import('./limits-command.ts')).addLimitsCommand,
   status: async () => (await import('./status-command.ts')).addStatusCommand,
   models: async () => (await import('./models-command.ts')).addModelsCommand,
   framework: async () => (await import('./framework-command.ts')).addFrameworkCommand,
+  bench: async () => (await import('./bench-command.ts')).addBenchCommand,
   doctor: async () => {
     const { addDoctorCommand } = await import('./doctor-command.ts');
     return (program, context, services) =>

@@ -12,6 +12,7 @@ import {
   addInputFormatOption,
   addOutputOptions,
   addPlaceOptions,
+  addStorageOption,
   placesOf,
   warnUnvalidated,
 } from './options.ts';
@@ -60,6 +61,7 @@ export function addRunCommand(program: Command, context: CliContext): void {
   addInputFormatOption(command);
   addCapacityOptions(command);
   addPlaceOptions(command);
+  addStorageOption(command);
   addOutputOptions(command);
   command.addHelpText('after', HELP).action(async (paths: string[], options: RunOptions) => {
     warnUnvalidated(options, context);

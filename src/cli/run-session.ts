@@ -9,10 +9,12 @@ import type { Config, LogLevel } from '../core/config.ts';
 import type { RawAudioFormat } from '../core/job.ts';
 import type { JobResult } from '../core/job-result.ts';
 import { type ResultFormat, renderResult } from '../core/result-formats.ts';
+import { NO_TRACING, type Tracing } from '../core/tracing.ts';
 import type { Transcript } from '../core/transcript.ts';
 import { renderTranscript } from '../core/transcript-formats.ts';
 import type { InstalledModel } from '../models/model-store.ts';
-import { LocalResultStore } from '../storage/local-result-store.ts';
+import { openStorage } from '../storage/open-storage.ts';
+import { openTracing } from '../tracing/open-tracing.ts';
 import type { WorkerCrash } from '../worker/supervisor.ts';
 import { chooseCapacity } from './auto-capacity.ts';
 import type { CliContext } from './context.ts';
@@ -71,6 +73,7 @@ class RunSession {
   readonly #request: RunRequest;
   readonly #context: CliContext;
   #view: ProgressView = NO_PROGRESS;
+  #tracing: Tracing = NO_TRACING;
   #fleet: Promise<Fleet> | undefined;
 
   constructor(request: RunRequest, context: CliContext) {
@@ -90,6 +93,8 @@ class RunSession {
         await (await this.#fleet)?.kill();
       },
     });
+    await using tracing = await openTracing(this.#request.config.tracing, 'run');
+    this.#tracing = tracing;
     try {
       const summary = await this.#work(watch);
       this.#report(summary);
@@ -114,7 +119,7 @@ class RunSession {
     const services = { config, context: this.#context, signal };
     const capacity = await chooseCapacity(this.#request.capacity, model, services);
     await assertModelHas(model, { ...this.#request, capacity }, config);
-    const results = await LocalResultStore.open(resultsFolder(config));
+    const { results } = await openStorage({ resultsDir: resultsFolder(config), s3: config.s3 });
     const { roots, rawFormat, watch } = this.#request;
     if (watch !== undefined && !quiet) this.#say(`watching ${roots.directories.join(', ')}`);
     else if (!quiet) this.#view = showProgress(this.#context.stderr);
@@ -170,6 +175,7 @@ class RunSession {
       detector,
       startsWith: 'first',
       signal,
+      tracing: this.#tracing,
       logLevel: logLevelOfRun(config.logLevel),
       onCrash: (crash) => {
         if (!quiet) this.#say(describeCrash(crash));

@@ -136,8 +136,9 @@ export class Supervisor extends EventEmitter<SupervisorEvents> {
     const { exitCode, signal } = await worker.ended;
     this.#workers.delete(worker);
     const { held, pid } = worker;
-    const jobs = [...held.values()].reduce((sum, list) => sum + list.length, 0);
-    if (jobs > 0) await this.#handBack(held, pid);
+    const jobs = [...held.values()].reduce((sum, each) => sum + each.jobs.length, 0);
+    // One that ended well has told of all it took.
+    if (jobs > 0 || exitCode !== 0) await this.#handBack(held, pid);
     if (this.#closing.signal.aborted && jobs === 0) return;
     this.#options.logger.warn({ pid, exitCode, signal, jobs }, 'a worker ended');
     this.emit('crash', { pid, exitCode, signal, jobs });

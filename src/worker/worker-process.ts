@@ -23,8 +23,15 @@ const YOUNG_GENERATION = '--max-semi-space-size=4';
 /** After its drain deadline a worker gets this long to end by itself. */
 const KILL_AFTER_MS = 5_000;
 
-/** Jobs under a worker's locks, by queue, oldest first. */
-export type HeldByQueue = ReadonlyMap<string, readonly HeldJob[]>;
+/** What a worker process held of one queue. */
+export interface HeldOfQueue {
+  /** As far as it said, oldest first. */
+  readonly jobs: readonly HeldJob[];
+  /** Whose locks any others bear: what it had taken and not got to say. */
+  readonly workerIds: readonly string[];
+}
+
+export type HeldByQueue = ReadonlyMap<string, HeldOfQueue>;
 
 export interface WorkerEnd {
   readonly exitCode: number | null;
@@ -52,6 +59,8 @@ export class WorkerProcess extends EventEmitter<{ status: [WorkerPresence] }> {
   /** Set once it is told what to do: until then it has nothing to say. */
   #hang: HangWatch | undefined;
   readonly #held = new Map<string, Map<string, TakenJob>>();
+  /** Ids under which it takes jobs, by queue. */
+  readonly #workerIds = new Map<string, string[]>();
   /** Why it is ended from here. */
   #ending: 'on-purpose' | 'hangs' | undefined;
   #end: WorkerEnd | undefined;
@@ -95,7 +104,12 @@ export class WorkerProcess extends EventEmitter<{ status: [WorkerPresence] }> {
     const judged = ({ started, ...job }: TakenJob): HeldJob => {
       return { ...job, blame: started ? blame : 'none' };
     };
-    return new Map([...this.#held].map(([queue, jobs]) => [queue, [...jobs.values()].map(judged)]));
+    const ofQueue = (queue: string): HeldOfQueue => {
+      const jobs = [...this.#jobsOf(queue).values()].map(judged);
+      return { jobs, workerIds: this.#workerIds.get(queue) ?? [] };
+    };
+    const queues = new Set([...this.#workerIds.keys(), ...this.#held.keys()]);
+    return new Map([...queues].map((queue) => [queue, ofQueue(queue)]));
   }
 
   async #tellSettings(settings: WorkerSettings | Promise<WorkerSettings>): Promise<void> {
@@ -146,15 +160,23 @@ export class WorkerProcess extends EventEmitter<{ status: [WorkerPresence] }> {
   }
 
   #receive(raw: unknown, logger: Logger): void {
-    const message = parseWorkerMessage(raw);
-    if (message === undefined) logger.warn({ pid: this.pid }, 'unknown message from a worker');
-    else this.#handle(message);
+    for (const each of Array.isArray(raw) ? raw : [raw]) {
+      const message = parseWorkerMessage(each);
+      if (message === undefined) logger.warn({ pid: this.pid }, 'unknown message from a worker');
+      else this.#handle(message);
+    }
   }
 
   #handle(message: WorkerMessage): void {
     switch (message.type) {
       case 'ready':
         this.#becomeReady();
+        return;
+      case 'taking':
+        this.#workerIds.set(message.queue, [
+          ...(this.#workerIds.get(message.queue) ?? []),
+          message.workerId,
+        ]);
         return;
       case 'held':
         this.#jobsOf(message.queue).set(message.jobId, {

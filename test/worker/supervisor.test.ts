@@ -104,10 +104,13 @@ describe('Supervisor', () => {
       new Map([
         [
           'moonshine-tiny',
-          [
-            { jobId: 'first', token: 't1', blame: 'killed' },
-            { jobId: 'second', token: 't3', blame: 'none' },
-          ],
+          {
+            jobs: [
+              { jobId: 'first', token: 't1', blame: 'killed' },
+              { jobId: 'second', token: 't3', blame: 'none' },
+            ],
+            workerIds: ['taker'],
+          },
         ],
       ]),
     ]);
@@ -122,7 +125,7 @@ describe('Supervisor', () => {
     await supervisor.start();
     await told;
     await supervisor.kill();
-    const jobs = handedBack.flatMap((held) => [...held.values()].flat());
+    const jobs = handedBack.flatMap((held) => [...held.values()].flatMap(({ jobs: each }) => each));
     expect(jobs).toMatchObject([{ blame: 'none' }, { blame: 'none' }]);
   });
 
@@ -133,7 +136,9 @@ describe('Supervisor', () => {
     await supervisor.start();
     expect((await crashed)[0]).toMatchObject({ signal: 'SIGKILL', jobs: 1 });
     const [held] = handedBack;
-    expect(held?.get('moonshine-tiny')).toEqual([{ jobId: 'job', token: 't1', blame: 'crashed' }]);
+    expect(held?.get('moonshine-tiny')?.jobs).toEqual([
+      { jobId: 'job', token: 't1', blame: 'crashed' },
+    ]);
   }, 15_000);
 
   test('close ends the workers by themselves, hands back nothing twice, and can be called again', async () => {
