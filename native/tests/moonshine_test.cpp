@@ -298,6 +298,26 @@ TEST_P(Moonshine, UnusableCheckpointsAreRefused) {
     EXPECT_EQ(code([](auto& c) { c.pieces.pop_back(); }), "MODEL_FILE_INVALID");
 }
 
+TEST(MoonshineLoop, IsAPhraseOverAndOverAtTheEnd) {
+    using Tokens = std::vector<std::int32_t>;
+    const auto repeated = [](Tokens start, const Tokens& phrase, int times) {
+        for (int i = 0; i < times; ++i) start.insert(start.end(), phrase.begin(), phrase.end());
+        return start;
+    };
+    EXPECT_TRUE(ends_in_loop(repeated({}, {7}, 12)));
+    EXPECT_FALSE(ends_in_loop(repeated({}, {7}, 11)));
+    EXPECT_TRUE(ends_in_loop(repeated({1, 2, 3}, {4, 5, 6, 7, 8, 9}, 3)));
+    EXPECT_FALSE(ends_in_loop(repeated({1, 2, 3}, {4, 5, 6, 7, 8, 9}, 2)));
+    Tokens cut_off = repeated({}, {4, 5, 6, 7, 8, 9}, 3);
+    cut_off.push_back(4);
+    EXPECT_TRUE(ends_in_loop(cut_off)) << "wherever in the phrase it stops";
+    Tokens gone_on = repeated({}, {4, 5, 6, 7, 8, 9}, 3);
+    gone_on.push_back(1);
+    EXPECT_FALSE(ends_in_loop(gone_on)) << "it found its way out";
+    EXPECT_FALSE(ends_in_loop(repeated({}, {1, 2, 3}, 3))) << "as refrains do";
+    EXPECT_FALSE(ends_in_loop({}));
+}
+
 INSTANTIATE_TEST_SUITE_P(Kernels, Moonshine, ::testing::Bool(), [](const auto& tested) {
     return std::string(tested.param ? "OurOwn" : "Stock");
 });

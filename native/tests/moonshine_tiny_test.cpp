@@ -11,6 +11,7 @@
 
 #include "audio/audio_input.h"
 #include "models/moonshine/moonshine.h"
+#include "models/moonshine/session.h"
 
 namespace wavepool::moonshine {
 namespace {
@@ -140,6 +141,42 @@ TEST_F(MoonshineTiny, SpeechInABatchEqualsSpeechAloneWhateverTheThreads) {
                 << i;
             EXPECT_EQ(std::get<TaskResult>(found[i]).text, std::get<TaskResult>(expected[i]).text);
         }
+    }
+}
+
+std::vector<float> reading(const std::string& name) {
+    const auto input = audio::open_file(speech_folder() / name);
+    input->decode_until(std::numeric_limits<std::int64_t>::max(), {});
+    return AudioSegment{input->store(), 0, input->store()->end()}.copy();
+}
+
+/// The end of one reading from `start`, a second of silence, and `count` samples of another one.
+std::vector<float> joined(const std::vector<float>& one, std::ptrdiff_t start,
+                          const std::vector<float>& other, std::ptrdiff_t count) {
+    std::vector<float> samples(one.begin() + start, one.end());
+    samples.resize(samples.size() + kSampleRate);
+    samples.insert(samples.end(), other.begin(), other.begin() + count);
+    return samples;
+}
+
+TEST_F(MoonshineTiny, AbruptCutsThatItLoopsOnOrFindsEmptyAreHeardBetweenSilences) {
+    std::vector<float> led_in(14849, 0.0F);
+    for (const float sample : reading("sense-0880.flac")) led_in.push_back(sample);
+    const std::vector<TaskRequest> requests{
+        request_for(joined(reading("sense-0920.flac"), 29006, reading("sense-0930.flac"), 39294)),
+        request_for(joined(led_in, 0, reading("sense-0890.flac"), 36448)),
+        request_for(reading("sense-0930.flac")),
+    };
+    const auto alone = run(requests, 1, 1);
+    const auto together = run(requests, requests.size(), 2);
+    const std::vector<std::string> words{"respectable", "cold"};
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+        const auto& result = std::get<TaskResult>(alone[i]);
+        EXPECT_FALSE(result.truncated) << result.text;
+        EXPECT_FALSE(ends_in_loop(result.tokens)) << result.text;
+        EXPECT_EQ(result.tokens, std::get<TaskResult>(together[i]).tokens) << i;
+        if (i < words.size())
+            EXPECT_NE(result.text.find(words[i]), std::string::npos) << result.text;
     }
 }
 

@@ -75,6 +75,21 @@ DecodeInput first_input(const TaskOptions& options) {
 
 }  // namespace
 
+bool ends_in_loop(std::span<const std::int32_t> tokens) noexcept {
+    constexpr std::size_t kLongestPhrase = 16;
+    constexpr std::size_t kLeastTimes = 3;
+    constexpr std::size_t kLeastTokens = 12;
+    for (std::size_t phrase = 1; phrase <= kLongestPhrase; ++phrase) {
+        // The last `looped` tokens repeat with this period when each equals the one a phrase
+        // before.
+        const std::size_t looped = std::max(kLeastTimes * phrase, kLeastTokens);
+        if (looped > tokens.size()) continue;
+        const auto tail = tokens.last(looped);
+        if (std::ranges::equal(tail.subspan(phrase), tail.first(looped - phrase))) return true;
+    }
+    return false;
+}
+
 std::int64_t token_limit(std::int64_t samples) noexcept {
     constexpr std::int64_t kTokensPerSecond = 6;
     constexpr std::int64_t kTokensOfAWord = 8;
@@ -86,7 +101,7 @@ namespace {
 NetworkLimits network_limits(const SessionOptions& options) {
     const std::int64_t longest = longest_samples(options);
     return {.rows = static_cast<std::int64_t>(options.max_batch),
-            .samples = std::max(longest, kShortClipSamples + 2 * kSilenceAroundSamples),
+            .samples = longest + 2 * kSilenceAroundSamples,
             .tokens = token_limit(longest),
             .threads = options.threads};
 }
@@ -163,17 +178,32 @@ class Session::Batch {
 
     std::vector<TaskOutcome> run() {
         for (std::size_t index = 0; index < requests_.size(); ++index) encode(index);
-        while (drop_cancelled(), !members_.empty()) step();
+        decode();
+        for (Again& again : std::exchange(again_, {})) {
+            encode(again.index, std::move(again.first));
+        }
+        decode();
         return std::move(outcomes_);
     }
 
   private:
-    void encode(std::size_t index) {
+    /// A segment that is to be heard once more, and what was heard.
+    struct Again {
+        std::size_t index;
+        TaskResult first;
+    };
+
+    void decode() {
+        while (drop_cancelled(), !members_.empty()) step();
+    }
+
+    void encode(std::size_t index, std::optional<TaskResult> first = std::nullopt) {
         const TaskRequest& request = requests_[index];
         const auto row = static_cast<std::int64_t>(members_.size());
+        const bool between_silences = first || request.audio.count < kShortClipSamples;
         try {
             session_.prepare(request);
-            session_.encode(request, row);
+            session_.encode(request, row, between_silences ? kSilenceAroundSamples : 0);
         } catch (const Error& error) {
             end(index, error);
             return;
@@ -182,7 +212,8 @@ class Session::Batch {
             return;
         }
         const std::int64_t limit = token_limit(request.audio.count);
-        members_.push_back({.index = index, .token_limit = limit, .tokens = {}});
+        members_.push_back(
+            {.index = index, .token_limit = limit, .tokens = {}, .first = std::move(first)});
         members_.back().tokens.reserve(static_cast<std::size_t>(limit));
         session_.inputs_[static_cast<std::size_t>(row)] = first_input(request.options);
     }
@@ -218,8 +249,16 @@ class Session::Batch {
         result.tokens = std::move(member.tokens);
         result.truncated = token != kEndToken;
         const std::size_t index = member.index;
+        std::optional<TaskResult> first = std::move(member.first);
         leave(row);
-        end(index, std::move(result));
+        const bool doubtful = result.tokens.empty() || ends_in_loop(result.tokens);
+        if (first) {
+            end(index, doubtful ? *std::move(first) : std::move(result));
+        } else if (doubtful && requests_[index].audio.count >= kShortClipSamples) {
+            again_.push_back({.index = index, .first = std::move(result)});
+        } else {
+            end(index, std::move(result));
+        }
     }
 
     void drop_cancelled() {
@@ -264,6 +303,7 @@ class Session::Batch {
     const OnResult& on_result_;
     std::vector<TaskOutcome> outcomes_;
     std::vector<Member> members_;
+    std::vector<Again> again_;
 };
 
 std::vector<TaskOutcome> Session::run_batch(std::span<const TaskRequest> requests,
@@ -276,15 +316,14 @@ std::vector<TaskOutcome> Session::run_batch(std::span<const TaskRequest> request
     return Batch(*this, requests, on_result).run();
 }
 
-void Session::encode(const TaskRequest& request, std::int64_t row) {
+void Session::encode(const TaskRequest& request, std::int64_t row, std::int64_t around) {
     if (request.cancel.cancelled()) {
         throw Error(ErrorCode::kCancelled, "before encoding");
     }
-    const bool is_short = request.audio.count < kShortClipSamples;
-    const auto around = static_cast<std::size_t>(is_short ? kSilenceAroundSamples : 0);
     const auto count = static_cast<std::size_t>(request.audio.count);
-    samples_.assign(count + 2 * around, 0.0F);
-    const std::span<float> clip = std::span(samples_).subspan(around, count);
+    const auto before = static_cast<std::size_t>(around);
+    samples_.assign(count + 2 * before, 0.0F);
+    const std::span<float> clip = std::span(samples_).subspan(before, count);
     request.audio.store->copy(request.audio.start, clip);
     check_samples(clip);
     network_->encode(samples_, row, [&request] { return request.cancel.cancelled(); });

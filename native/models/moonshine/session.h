@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -29,11 +30,19 @@ inline constexpr double kLongestSegmentSeconds = 20;
 inline constexpr std::int64_t kShortClipSamples = 6 * kSampleRate / 10;
 inline constexpr std::int64_t kSilenceAroundSamples = 2 * kSampleRate / 10;
 
+/// Whether the end of a text is one phrase of up to 16 tokens over and over: three times or more,
+/// and 12 tokens or more in all. Greedy decoding does not leave such a loop by itself.
+[[nodiscard]] bool ends_in_loop(std::span<const std::int32_t> tokens) noexcept;
+
 /// Decode steps after which a segment is cut off: 6 tokens per second, which the fastest speech
 /// comes close to, and 8 more, so that a fraction of a second can hold a word.
 [[nodiscard]] std::int64_t token_limit(std::int64_t samples) noexcept;
 
 /// Transcribes segments, greedily, several at once.
+///
+/// A segment without words, or whose text ends in a loop, is heard once more between two stretches
+/// of silence, which is what abrupt cuts lack; the second text counts when it is neither. What
+/// comes of a segment follows from its samples and options alone, in a batch as alone.
 ///
 /// Options of one request:
 ///   suppressBlank  bool: the end token may not be the first one, so that there is some text. For
@@ -74,10 +83,12 @@ class Session final : public IVoiceTaskSession,
         std::size_t index = 0;  ///< in the batch
         std::int64_t token_limit = 0;
         std::vector<std::int32_t> tokens;
+        std::optional<TaskResult> first;  ///< of a segment that is heard once more
     };
     class Batch;
 
-    void encode(const TaskRequest& request, std::int64_t row);
+    /// `around`: samples of silence before and after it.
+    void encode(const TaskRequest& request, std::int64_t row, std::int64_t around);
 
     std::shared_ptr<const SharedModel> model_;
     SessionOptions options_;
