@@ -6,14 +6,19 @@
 import { mkdtempSync, realpathSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { Queue } from 'bullmq';
 import { readConfig } from '../../dist/src/core/config.js';
 import { AudioQueue } from '../../dist/src/queue/audio-queue.js';
+import { openConnection } from '../../dist/src/queue/connection.js';
 import { EmbeddedRedis } from '../../dist/src/queue/embedded-redis.js';
+import { prepareJob } from '../../dist/src/queue/prepared-job.js';
+import { QUEUE_PREFIX } from '../../dist/src/queue/queue-names.js';
 import { NodeProgram } from '../node-program.mjs';
 import { interleave, median, ratios } from '../rounds.mjs';
 import { figure, number, ratioRange, table } from '../tables.mjs';
 
 const CONCURRENCY = 50;
+const CHUNK = 1_000;
 /** Adding jobs one after the other, as a client does. */
 const ADDS = 200;
 
@@ -36,14 +41,35 @@ class Bench {
 
   /** A queue of its own, with jobs that wait. */
   async queueWith(jobs) {
-    this.#queues += 1;
-    const queue = await AudioQueue.open({ address: this.address, model: `bench-${this.#queues}` });
-    const input = (index) => ({ input: { kind: 'path', path: `/audio/clip-${index}.wav` } });
-    for (let start = 0; start < jobs; start += 1_000) {
-      const count = Math.min(1_000, jobs - start);
-      await queue.addMany(Array.from({ length: count }, (_, index) => input(start + index)));
-    }
+    const queue = await AudioQueue.open({ address: this.address, model: this.#nextName() });
+    await inChunks(jobs, (chunk) => queue.addMany(chunk));
     return queue;
+  }
+
+  /** The same jobs as BullMQ has them by itself: in one line, without tenants. */
+  async bareQueueWith(jobs) {
+    const model = this.#nextName();
+    const connection = openConnection(this.address, { role: 'patient', name: 'bare' });
+    const queue = new Queue(model, { connection, prefix: QUEUE_PREFIX });
+    await inChunks(jobs, (chunk) =>
+      queue.addBulk(
+        chunk.map((job) => {
+          const { name, data, opts } = prepareJob(job, { model, submittedAt: Date.now() });
+          const { priority: _, ...rest } = opts;
+          return { name, data, opts: rest };
+        }),
+      ),
+    );
+    const close = async () => {
+      await queue.close();
+      connection.disconnect();
+    };
+    return { model, close };
+  }
+
+  #nextName() {
+    this.#queues += 1;
+    return `bench-${this.#queues}`;
   }
 
   /** A worker that has connected and takes nothing yet. */
@@ -63,9 +89,20 @@ class Bench {
   }
 }
 
+async function inChunks(jobs, add) {
+  for (let start = 0; start < jobs; start += CHUNK) {
+    const count = Math.min(CHUNK, jobs - start);
+    await add(
+      Array.from({ length: count }, (_, index) => ({
+        input: { kind: 'path', path: `/audio/clip-${start + index}.wav` },
+      })),
+    );
+  }
+}
+
 /** Seconds from the first job taken to the last one ended, by workers that share them. */
 async function drain(bench, kind, jobs, { processes = 1, waiting = jobs } = {}) {
-  const queue = await bench.queueWith(waiting);
+  const queue = await (kind === 'bare' ? bench.bareQueueWith(waiting) : bench.queueWith(waiting));
   const share = Math.floor(jobs / processes);
   const workers = await Promise.all(
     Array.from({ length: processes }, () => bench.worker(kind, queue, share)),
