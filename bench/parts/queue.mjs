@@ -103,6 +103,8 @@ async function inChunks(jobs, add) {
 /** Seconds from the first job taken to the last one ended, by workers that share them. */
 async function drain(bench, kind, jobs, { processes = 1, waiting = jobs } = {}) {
   const queue = await (kind === 'bare' ? bench.bareQueueWith(waiting) : bench.queueWith(waiting));
+  // Only workers are connected while time is taken.
+  await queue.close();
   const share = Math.floor(jobs / processes);
   const workers = await Promise.all(
     Array.from({ length: processes }, () => bench.worker(kind, queue, share)),
@@ -111,7 +113,6 @@ async function drain(bench, kind, jobs, { processes = 1, waiting = jobs } = {}) 
   for (const worker of workers) worker.send({ type: 'go' });
   const done = await Promise.all(ends);
   await Promise.all(workers.map((worker) => worker.stop()));
-  await queue.close();
   const sum = (name) => done.reduce((total, each) => total + each[name], 0);
   return {
     seconds: Math.max(...done.map(({ seconds }) => seconds)),
