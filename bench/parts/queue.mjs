@@ -142,7 +142,7 @@ export const queue = {
       return { name, kind, run: () => drain(bench, kind, jobs) };
     });
     try {
-      const results = await interleave(contestants, { ...limits, atLeast: 3 });
+      const results = await interleave(contestants, { ...limits, atLeast: limits.rounds ?? 3 });
       const kinds = results.map(({ found, ...facts }) => ({ ...facts, ...found }));
       return { jobs, kinds };
     } finally {
