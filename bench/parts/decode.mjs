@@ -70,7 +70,7 @@ export const decoding = {
         { name: 'Wavepool', run: () => decode(engine, source), pids: () => [process.pid] },
         { name: 'ffmpeg', run: () => decodeWithFfmpeg(source) },
       ];
-      const results = await interleave(contestants, { ...limits, atMost: 3 });
+      const results = await interleave(contestants, { ...limits, atMost: limits.rounds ?? 3 });
       const [ours, theirs] = results.map(({ found: _, ...facts }) => ({ ...facts, audioSeconds }));
       formats.push({ name, ours, theirs });
     }

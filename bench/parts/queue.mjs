@@ -142,20 +142,29 @@ export const queue = {
       return { name, kind, run: () => drain(bench, kind, jobs) };
     });
     try {
-      const results = await interleave(contestants, { ...limits, atLeast: 3 });
-      return { jobs, kinds: results.map(({ found: _, ...facts }) => facts) };
+      const results = await interleave(contestants, { ...limits, atLeast: limits.rounds ?? 3 });
+      const kinds = results.map(({ found, ...facts }) => ({ ...facts, ...found }));
+      return { jobs, kinds };
     } finally {
       await bench.close();
     }
   },
   document({ data: { jobs, kinds } }) {
     const [ours, bare, commit] = kinds;
-    const head = ['Worker', 'Jobs per second', 'Ratio to the bare worker', 'ms per job', 'Rounds'];
+    const head = [
+      'Worker',
+      'Jobs per second',
+      'Ratio to the bare worker',
+      'ms per job',
+      'CPU ms per job, worker process',
+      'Rounds',
+    ];
     const rows = [bare, ours, commit].map((each) => [
       each.name,
       number(jobs / figure(each, 'seconds')),
       each === bare ? '' : ratioRange(ratios(each, bare)),
       number((1_000 * figure(each, 'seconds')) / jobs),
+      number((1_000 * each.workerCpuSeconds) / jobs),
       String(each.rounds.length),
     ]);
     const added = figure(commit, 'seconds') - figure(ours, 'seconds');

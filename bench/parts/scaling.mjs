@@ -27,7 +27,7 @@ export const scaling = {
   estimate: ({ lengths }, time) => timeFor(lengths.at(-1), planned, time),
   async measure({ lengths, clips, workers }, { cache, limits }) {
     pullModel(MODEL);
-    const rounds = { ...limits, atMost: 3 };
+    const rounds = { ...limits, atMost: limits.rounds ?? 3 };
     const files = lengths.map((seconds) => {
       const audio = prepareLong(cache, seconds);
       const name = `one file of ${Math.round(audio.seconds)} s`;

@@ -26,7 +26,7 @@ export const UNPLACED = 2_097_151;
 export const STAGED_AT = 2_190_000_000_000;
 
 /** Jobs of one tenant that have a place. As many are put in order when a more urgent one comes. */
-const WINDOW = 1_000;
+export const WINDOW = 1_000;
 const MOST_IN_ONE_STEP = 500;
 
 const SCRIPTS = {
@@ -107,6 +107,8 @@ export interface SettlingOptions {
   readonly share: FairShare;
   /** Between two settlings that nobody is in a hurry for. */
   readonly pauseMs: number;
+  /** As many requests are no longer kept waiting. @defaultValue no limit */
+  readonly mostWaiting?: number;
   readonly onError: (error: unknown) => void;
 }
 
@@ -116,6 +118,8 @@ export class Settling {
   readonly #tenants = new Set<string>();
   #running: Promise<void> | undefined;
   #timer: NodeJS.Timeout | undefined;
+  /** Requests since the last settling that could wait. */
+  #patient = 0;
   #closed = false;
 
   constructor(options: SettlingOptions) {
@@ -134,8 +138,11 @@ export class Settling {
   askSoon(tenant: string): void {
     if (this.#closed) return;
     this.#tenants.add(tenant);
+    this.#patient += 1;
+    const { mostWaiting = Number.POSITIVE_INFINITY, pauseMs } = this.#options;
+    if (this.#patient >= mostWaiting) this.ask(tenant);
     if (this.#running !== undefined) return;
-    this.#timer ??= setTimeout(() => this.ask(tenant), this.#options.pauseMs).unref();
+    this.#timer ??= setTimeout(() => this.ask(tenant), pauseMs).unref();
   }
 
   /** When all has been done that was asked for so far. */
@@ -159,6 +166,7 @@ export class Settling {
       while (this.#tenants.size > 0) {
         const tenants = [...this.#tenants];
         this.#tenants.clear();
+        this.#patient = 0;
         await this.#options.share.settle(tenants);
       }
     } catch (error) {

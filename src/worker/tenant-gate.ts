@@ -2,10 +2,10 @@
 import type { JobData } from '../core/job.ts';
 import type { Logger } from '../core/logger.ts';
 import type { openConnection } from '../queue/connection.ts';
-import { FairShare, type FairShareOptions, Settling } from '../queue/fair-share.ts';
+import { FairShare, type FairShareOptions, Settling, WINDOW } from '../queue/fair-share.ts';
 import { KnownLimits } from '../queue/tenant-rules.ts';
 
-/** Windows without a limit are large: filling them now and then is enough. */
+/** Windows without a limit are large: filling them now and then is enough, or when jobs end so fast that half of one has gone. */
 const PAUSE_MS = 250;
 
 export interface TenantGateOptions extends FairShareOptions {
@@ -25,6 +25,7 @@ export class TenantGate {
     this.#settling = new Settling({
       share: this.#share,
       pauseMs: PAUSE_MS,
+      mostWaiting: Math.ceil((window ?? WINDOW) / 2),
       // Housekeeping does it again.
       onError: (err) => logger.debug({ err }, 'the next jobs of a tenant could not be let in'),
     });
