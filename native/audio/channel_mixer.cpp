@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "audio/lanes.h"
+
 namespace wavepool::audio {
 namespace {
 
@@ -18,6 +20,20 @@ constexpr double kSilentChannelRatio = 1e-6;
 constexpr double kAntiPhaseShare = 0.2;
 // 0.4 dB per block back up to full gain after a peak beyond full scale.
 constexpr float kGainRelease = 1.05F;
+
+float peak_of(std::span<const float> block) {
+    Lanes peaks{};
+    std::size_t i = 0;
+    for (; i + kLanes <= block.size(); i += kLanes) {
+        const Lanes samples = load(block.data() + i);
+        const Lanes magnitudes = samples < 0 ? -samples : samples;
+        peaks = magnitudes > peaks ? magnitudes : peaks;
+    }
+    float peak = 0;
+    for (std::size_t lane = 0; lane < kLanes; ++lane) peak = std::max(peak, peaks[lane]);
+    for (; i < block.size(); ++i) peak = std::max(peak, std::abs(block[i]));
+    return peak;
+}
 
 }  // namespace
 
@@ -48,48 +64,69 @@ void ChannelMixer::mix_block(std::size_t frames, std::vector<float>& mono) {
     if (channels_.size() == 1) {
         mono.insert(mono.end(), pending_.begin(), pending_.end());
     } else {
+        separate(frames);
         measure(frames);
         choose_reference();
         choose_signs();
         choose_weights(frames);
-        // The weights move over the first 5 ms, so that the onset that moves them is kept.
-        const std::size_t ramp = std::max<std::size_t>(1, block_frames_ / 4);
         mono.resize(start + frames, 0.0F);
-        for (std::size_t c = 0; c < channels_.size(); ++c) {
-            const Channel& channel = channels_[c];
-            const float step = (channel.target - channel.weight) / static_cast<float>(ramp);
-            const float* in = pending_.data() + c;
-            float* out = mono.data() + start;
-            const std::size_t moving = std::min(ramp, frames);
-            for (std::size_t i = 0; i < moving; ++i)
-                out[i] +=
-                    (channel.weight + step * static_cast<float>(i)) * in[i * channels_.size()];
-            for (std::size_t i = moving; i < frames; ++i)
-                out[i] += channel.target * in[i * channels_.size()];
-        }
+        add_channels(std::span(mono).subspan(start));
     }
     limit(std::span(mono).subspan(start));
     pending_.clear();
     first_block_ = false;
 }
 
-void ChannelMixer::measure(std::size_t frames) {
+void ChannelMixer::separate(std::size_t frames) {
     const std::size_t count = channels_.size();
-    const float* reference = pending_.data() + reference_;
-    for (std::size_t c = 0; c < count; ++c) {
-        const float* in = pending_.data() + c;
-        double squares = 0;
-        double products = 0;
+    plane_ = (frames + kLanes - 1) / kLanes * kLanes;
+    planes_.assign(plane_ * count, 0.0F);
+    const float* in = pending_.data();
+    if (count == 2) {
+        float* left = planes_.data();
+        float* right = left + plane_;
         for (std::size_t i = 0; i < frames; ++i) {
-            const double sample = in[i * count];
-            squares += sample * sample;
-            products += sample * reference[i * count];
+            left[i] = in[2 * i];
+            right[i] = in[2 * i + 1];
         }
+        return;
+    }
+    for (std::size_t c = 0; c < count; ++c)
+        for (std::size_t i = 0; i < frames; ++i) planes_[c * plane_ + i] = in[i * count + c];
+}
+
+void ChannelMixer::measure(std::size_t frames) {
+    const float* reference = planes_.data() + reference_ * plane_;
+    for (std::size_t c = 0; c < channels_.size(); ++c) {
+        const float* in = planes_.data() + c * plane_;
+        Lanes square_lanes{};
+        Lanes product_lanes{};
+        for (std::size_t i = 0; i < plane_; i += kLanes) {
+            const Lanes samples = load(in + i);
+            square_lanes += samples * samples;
+            product_lanes += samples * load(reference + i);
+        }
+        const double squares = sum_of(square_lanes);
+        const double products = sum_of(product_lanes);
         Channel& channel = channels_[c];
         channel.level = std::max(squares / static_cast<double>(frames), channel.level * kDecay);
         channel.power = channel.power * kDecay + squares;
         channel.cross = channel.cross * kDecay + products;
         channel.total += squares;
+    }
+}
+
+void ChannelMixer::add_channels(std::span<float> out) {
+    // The weights move over the first 5 ms, so that the onset that moves them is kept.
+    const std::size_t ramp = std::max<std::size_t>(1, block_frames_ / 4);
+    const std::size_t moving = std::min(ramp, out.size());
+    for (std::size_t c = 0; c < channels_.size(); ++c) {
+        const Channel& channel = channels_[c];
+        const float step = (channel.target - channel.weight) / static_cast<float>(ramp);
+        const float* in = planes_.data() + c * plane_;
+        for (std::size_t i = 0; i < moving; ++i)
+            out[i] += (channel.weight + step * static_cast<float>(i)) * in[i];
+        for (std::size_t i = moving; i < out.size(); ++i) out[i] += channel.target * in[i];
     }
 }
 
@@ -131,8 +168,7 @@ void ChannelMixer::choose_weights(std::size_t frames) {
 }
 
 void ChannelMixer::limit(std::span<float> block) {
-    float peak = 0;
-    for (const float sample : block) peak = std::max(peak, std::abs(sample));
+    const float peak = peak_of(block);
     const float loudest_gain = peak > 1.0F ? 1.0F / peak : 1.0F;
     gain_ = std::min(loudest_gain, gain_ * kGainRelease);
     if (gain_ == 1.0F) return;

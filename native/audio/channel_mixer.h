@@ -39,15 +39,19 @@ class ChannelMixer {
     };
 
     void mix_block(std::size_t frames, std::vector<float>& mono);
+    void separate(std::size_t frames);
     void measure(std::size_t frames);
     void choose_reference();
     void choose_signs();
     void choose_weights(std::size_t frames);
+    void add_channels(std::span<float> out);
     void limit(std::span<float> block);
 
     std::size_t block_frames_;
     std::vector<Channel> channels_;
     std::vector<float> pending_;  ///< interleaved, less than a block between calls
+    std::vector<float> planes_;   ///< of the block: each channel's samples, filled up with zeros …
+    std::size_t plane_ = 0;       ///< … to this many, a multiple of the vector width
     std::size_t reference_ = 0;
     bool first_block_ = true;
     float gain_ = 1;

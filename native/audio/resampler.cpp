@@ -7,6 +7,7 @@
 #include <numbers>
 #include <numeric>
 
+#include "audio/lanes.h"
 #include "framework/sample_store.h"
 
 namespace wavepool::audio {
@@ -22,24 +23,27 @@ constexpr double kKaiserBeta = 0.1102 * (kAttenuationDb - 8.7);
 // below -110 dB.
 constexpr std::int64_t kMaxPhases = 1024;
 
-// The inner loop: eight f32 lanes, four independent sums. One fixed order on every machine.
-constexpr std::size_t kLanes = 8;
-constexpr std::size_t kUnroll = 4;
-using Lanes [[gnu::vector_size(kLanes * sizeof(float))]] = float;
+// The inner loop: two independent sums of eight lanes per window, one after the other along the
+// filter, so that a window's sum has the same bits however many are worked on at once.
+constexpr std::size_t kUnroll = 2;
+// Windows that share the loads of a filter.
+constexpr std::size_t kGroup = 4;
 
-Lanes load(const float* from) {
-    Lanes value;
-    std::memcpy(&value, from, sizeof value);
-    return value;
-}
-
-float dot(const float* a, const float* b, std::size_t count) {
-    std::array<Lanes, kUnroll> sums{};
+// out[w] = the filter over the window that begins at first + w * distance.
+template <std::size_t Windows>
+std::array<float, Windows> filtered(const float* first, std::size_t distance, const float* filter,
+                                    std::size_t count) {
+    std::array<std::array<Lanes, kUnroll>, Windows> sums;
+    for (auto& each : sums) each.fill(Lanes{});
     for (std::size_t i = 0; i < count; i += kLanes * kUnroll)
-        for (std::size_t u = 0; u < kUnroll; ++u)
-            sums[u] += load(a + i + u * kLanes) * load(b + i + u * kLanes);
-    const Lanes sum = (sums[0] + sums[1]) + (sums[2] + sums[3]);
-    return ((sum[0] + sum[4]) + (sum[1] + sum[5])) + ((sum[2] + sum[6]) + (sum[3] + sum[7]));
+        for (std::size_t u = 0; u < kUnroll; ++u) {
+            const Lanes factors = load(filter + i + u * kLanes);
+            for (std::size_t w = 0; w < Windows; ++w)
+                sums[w][u] += factors * load(first + w * distance + i + u * kLanes);
+        }
+    std::array<float, Windows> out;
+    for (std::size_t w = 0; w < Windows; ++w) out[w] = sum_of(sums[w][0] + sums[w][1]);
+    return out;
 }
 
 // Modified Bessel function of the first kind, order zero.
@@ -147,27 +151,60 @@ void Resampler::finish(std::vector<float>& out) {
 
 void Resampler::produce(std::int64_t end, std::vector<float>& out) {
     const auto taps = static_cast<std::int64_t>(taps_);
+    while (produce_group(end, out)) {
+    }
     while (position_ - centre_ + taps <= end) {
-        out.push_back(sample_at(history_.data() + (position_ - centre_ - history_start_)));
-        ++output_end_;
-        fraction_ += down_;
-        position_ += fraction_ / up_;
-        fraction_ %= up_;
+        out.push_back(sample_at(window_at(position_)));
+        advance();
     }
     const std::int64_t keep_from = std::min(position_ - centre_, end);
     history_.erase(history_.begin(), history_.begin() + (keep_from - history_start_));
     history_start_ = keep_from;
 }
 
+// Every up_ samples the same phase comes again, down_ input samples later: kGroup such rounds at
+// once.
+bool Resampler::produce_group(std::int64_t end, std::vector<float>& out) {
+    const std::int64_t last = position_ + static_cast<std::int64_t>(kGroup) * down_;
+    if (phases_ != up_ || last - centre_ + static_cast<std::int64_t>(taps_) > end) return false;
+    const auto up = static_cast<std::size_t>(up_);
+    const std::size_t start = out.size();
+    out.resize(start + kGroup * up);
+    for (std::size_t i = 0; i < up; ++i) {
+        const float* filter = filters_.data() + static_cast<std::size_t>(fraction_) * taps_;
+        const auto samples =
+            filtered<kGroup>(window_at(position_), static_cast<std::size_t>(down_), filter, taps_);
+        for (std::size_t w = 0; w < kGroup; ++w) out[start + w * up + i] = samples[w];
+        advance();
+    }
+    // One round has been walked through.
+    output_end_ += static_cast<std::int64_t>(kGroup - 1) * up_;
+    position_ = last;
+    return true;
+}
+
+const float* Resampler::window_at(std::int64_t position) const {
+    return history_.data() + (position - centre_ - history_start_);
+}
+
+void Resampler::advance() {
+    ++output_end_;
+    fraction_ += down_;
+    position_ += fraction_ / up_;
+    fraction_ %= up_;
+}
+
 float Resampler::sample_at(const float* window) const {
-    if (phases_ == up_)
-        return dot(window, filters_.data() + static_cast<std::size_t>(fraction_) * taps_, taps_);
+    if (phases_ == up_) {
+        const float* filter = filters_.data() + static_cast<std::size_t>(fraction_) * taps_;
+        return filtered<1>(window, 0, filter, taps_)[0];
+    }
     const std::int64_t scaled = fraction_ * phases_;
     const std::int64_t phase = scaled / up_;
     const float share = static_cast<float>(scaled - phase * up_) / static_cast<float>(up_);
     const float* filter = filters_.data() + static_cast<std::size_t>(phase) * taps_;
-    const float low = dot(window, filter, taps_);
-    const float high = dot(window, filter + taps_, taps_);
+    const float low = filtered<1>(window, 0, filter, taps_)[0];
+    const float high = filtered<1>(window, 0, filter + taps_, taps_)[0];
     return low + share * (high - low);
 }
 

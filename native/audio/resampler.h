@@ -24,6 +24,9 @@ class Resampler {
   private:
     void build_filters(int sample_rate);
     void produce(std::int64_t end, std::vector<float>& out);
+    bool produce_group(std::int64_t end, std::vector<float>& out);
+    void advance();
+    [[nodiscard]] const float* window_at(std::int64_t position) const;
     [[nodiscard]] float sample_at(const float* window) const;
 
     // Constant after construction. up_ / down_ is the ratio in lowest terms.
