@@ -119,27 +119,37 @@ export function canMount(): boolean {
   }
 }
 
-export const redisDiskFull: Scenario = {
-  name: 'redis-disk-full',
-  fault: 'the disk of the append-only file is full',
-  run: async (context) => {
-    const disk = join('/tmp', `wavepool-disk-${process.pid}-${performance.now()}`);
-    mkdirSync(disk);
-    execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${DISK_MEGABYTES}m`, 'tmpfs', disk]);
-    try {
-      return await fillDisk(context, disk);
-    } finally {
-      execFileSync('umount', ['-l', disk]);
-      rmSync(disk, { recursive: true, force: true });
-    }
-  },
-};
+/** `always`: the server ends rather than confirm what it cannot write. `everysec`: it stays and refuses. */
+type Fsync = 'always' | 'everysec';
+const TOLD_WHEN_FULL = { always: 'REDIS_UNAVAILABLE', everysec: 'REDIS_FULL' } as const;
 
-async function fillDisk(context: ScenarioContext, disk: string) {
+function diskFull(name: string, fsync: Fsync): Scenario {
+  return {
+    name,
+    fault: `the disk of the append-only file is full, appendfsync ${fsync}`,
+    run: async (context) => {
+      const disk = join('/tmp', `wavepool-disk-${process.pid}-${performance.now()}`);
+      mkdirSync(disk);
+      execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${DISK_MEGABYTES}m`, 'tmpfs', disk]);
+      try {
+        return await fillDisk(context, disk, fsync);
+      } finally {
+        execFileSync('umount', ['-l', disk]);
+        rmSync(disk, { recursive: true, force: true });
+      }
+    },
+  };
+}
+
+async function fillDisk(context: ScenarioContext, disk: string, fsync: Fsync) {
   await using bench = await FaultBench.open(context, {
     paceMs: PACE_MS,
     settings: SHORT_LOCKS,
-    redis: { dataDir: join(disk, 'redis') },
+    redis: {
+      dataDir: join(disk, 'redis'),
+      settings: { appendfsync: fsync },
+      lookAfter: fsync === 'always',
+    },
   });
   const ballast = join(disk, 'ballast');
   const recoveryMs = await disturb(context, bench, async () => {
@@ -151,13 +161,17 @@ async function fillDisk(context: ScenarioContext, disk: string) {
     let code = '';
     const until = performance.now() + 10_000;
     // Redis notices with its next write.
-    while (code !== 'REDIS_FULL' && performance.now() < until) code = await codeOfAdding(bench);
+    while (code !== TOLD_WHEN_FULL[fsync] && performance.now() < until)
+      code = await codeOfAdding(bench);
     await delay(NO_ROOM_MS);
     rmSync(ballast);
-    ensure(code === 'REDIS_FULL', `whoever adds was told ${code}`);
+    ensure(code === TOLD_WHEN_FULL[fsync], `whoever adds was told ${code}`);
   });
   return await bench.outcome(recoveryMs, context.times);
 }
+
+export const redisDiskFull = diskFull('redis-disk-full', 'always');
+export const redisDiskFullEverysec = diskFull('redis-disk-full-everysec', 'everysec');
 
 const LATENCY_MS = 50;
 
@@ -208,6 +222,7 @@ export const REDIS_SCENARIOS = [
   redisKilled,
   redisOutOfMemory,
   redisDiskFull,
+  redisDiskFullEverysec,
   redisSlow,
   lockLost,
 ];
