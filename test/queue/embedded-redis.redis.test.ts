@@ -94,8 +94,12 @@ test('a killed server comes back on the same socket with its data, and connectio
 test('what the server has confirmed is on the disk', async () => {
   await using redis = await startRedis();
   const connection = await redis.connection();
-  const settings = await connection.config('GET', 'appendfsync', 'no-appendfsync-on-rewrite');
-  expect(settings).toEqual(['appendfsync', 'always', 'no-appendfsync-on-rewrite', 'no']);
+  for (const [name, value] of [
+    ['appendfsync', 'always'],
+    ['no-appendfsync-on-rewrite', 'no'],
+  ] as const) {
+    expect(await connection.config('GET', name)).toEqual([name, value]);
+  }
 });
 
 test.skipIf(!SMALL_DISKS)('a full disk ends the server, which says so and comes back', async () => {
