@@ -44,7 +44,7 @@ const SHORT_TIMEOUT_MS = 1;
 /** A process, or Redis, is stopped for so long: below what a lock lasts. */
 const FREEZE_MS = 500;
 /** Well below what an event stream keeps, and what Redis keeps of ended jobs. */
-const ROUNDS_BETWEEN_ACCOUNTS = 100;
+const ROUNDS_BETWEEN_ACCOUNTS = 20;
 /** Faults, and how many of a thousand rounds have each. */
 const FAULTS = { cancel: 100, kill: 60, freeze: 20, stopRedis: 5, killRedis: 5 } as const;
 type Fault = keyof typeof FAULTS;
