@@ -7,7 +7,7 @@ import { WavepoolError } from '../../src/core/errors.ts';
 import { AudioQueue } from '../../src/queue/audio-queue.ts';
 import { ensure, type Scenario, type ScenarioContext } from './scenario.ts';
 import { CHAOS_MODEL, FaultBench } from './support/fault-bench.ts';
-import { BLOCK_SECONDS } from './support/fault-plan.ts';
+import { BLOCK_SECONDS, recognizedBy } from './support/fault-plan.ts';
 import { startProxy } from './support/socket-proxy.ts';
 
 const STOPPED_MS = 10_000;
@@ -49,11 +49,18 @@ async function codeOfAdding(bench: FaultBench): Promise<string> {
   }
 }
 
+/** Each job is one segment here, and no lock ran out. */
+function ensureNothingRepeated({ folder, ledger }: FaultBench): void {
+  const recognized = [...recognizedBy(folder).values()].reduce((sum, each) => sum + each, 0);
+  const jobs = ledger.ids.length;
+  ensure(recognized === jobs, `${recognized} segments of ${jobs} jobs were recognized`);
+}
+
 export const redisStopped: Scenario = {
   name: 'redis-stopped',
   fault: `Redis stopped for ${STOPPED_MS / 1_000} s`,
   run: async (context) => {
-    await using bench = await FaultBench.open(context, { paceMs: PACE_MS });
+    await using bench = await FaultBench.open(context, { paceMs: PACE_MS, notes: true });
     const recoveryMs = await disturb(context, bench, async () => {
       bench.redis.pause();
       const stopped = delay(STOPPED_MS);
@@ -62,6 +69,7 @@ export const redisStopped: Scenario = {
       bench.redis.resume();
       ensure(code === 'REDIS_UNAVAILABLE', `whoever does not wait was told ${code}`);
     });
+    ensureNothingRepeated(bench);
     return await bench.outcome(recoveryMs, context.times);
   },
 };
@@ -70,7 +78,7 @@ export const redisKilled: Scenario = {
   name: 'redis-killed',
   fault: 'kill -9 of Redis, restarted on its append-only file',
   run: async (context) => {
-    await using bench = await FaultBench.open(context, { paceMs: PACE_MS });
+    await using bench = await FaultBench.open(context, { paceMs: PACE_MS, notes: true });
     let stalls = 0;
     bench.queue.on('stalled', () => {
       stalls += 1;
@@ -83,6 +91,7 @@ export const redisKilled: Scenario = {
     });
     // A job that was taken while the answer was lost is given back by its worker, long before its lock runs out.
     ensure(stalls === 0, `${stalls} jobs were left to the stall check`);
+    ensureNothingRepeated(bench);
     return await bench.outcome(recoveryMs, context.times);
   },
 };
