@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import process from 'node:process';
 import { parseArgs } from 'node:util';
+import { runChecks } from './chaos-checks.mjs';
 
 const ROOT = path.resolve(import.meta.dirname, '..');
 
@@ -36,6 +37,10 @@ function cells({ fault, error, times, jobs, lost, doubled, recoveryMs }) {
   return [fault, times, jobs, lost, doubled, recovery].map(String);
 }
 
+function checkCells({ fault, error }) {
+  return [fault, '–', '–', '–', '–', error === undefined ? 'as it should be' : `failed: ${error}`];
+}
+
 function printTable(rows) {
   const widths = HEADINGS.map((_, at) => Math.max(...rows.map((row) => row[at].length)));
   for (const row of rows) console.log(row.map((cell, at) => cell.padEnd(widths[at])).join('  '));
@@ -53,14 +58,17 @@ function main() {
     ...(values.only === undefined ? {} : { WAVEPOOL_CHAOS_ONLY: values.only }),
   });
   const outcomes = readReport(report);
+  const checks = values.only === undefined ? runChecks(ROOT, folder) : [];
   rmSync(folder, { recursive: true });
   console.log();
-  printTable([HEADINGS, ...outcomes.map(cells)]);
+  printTable([HEADINGS, ...outcomes.map(cells), ...checks.map(checkCells)]);
   const bad = outcomes.filter(({ error, lost, doubled }) => error || lost > 0 || doubled > 0);
+  const unproven = checks.filter(({ error }) => error !== undefined);
+  const wrong = bad.length + unproven.length;
   console.log(
-    `\n${outcomes.length} faults, ${bad.length} of them with losses or without their proof`,
+    `\n${outcomes.length + checks.length} faults, ${wrong} of them with losses or without their proof`,
   );
-  process.exitCode = status === 0 && outcomes.length > 0 && bad.length === 0 ? 0 : 1;
+  process.exitCode = status === 0 && outcomes.length > 0 && wrong === 0 ? 0 : 1;
 }
 
 if (process.argv[1] === import.meta.filename) main();

@@ -38,7 +38,7 @@ const passed = [
     WAVEPOOL_FUZZ_KEEP: kept,
     UBSAN_OPTIONS: 'halt_on_error=1:print_stacktrace=1',
   }),
-  step('requests', node, [...vitest, '--testTimeout', String(60_000 * Math.max(1, minutes))], {
+  step('requests', node, vitest, {
     WAVEPOOL_FUZZ_ROUNDS: String(Math.round(minutes * ROUNDS_PER_MINUTE)),
   }),
 ];

@@ -7,7 +7,7 @@ import { promisify } from 'node:util';
 import type { Config } from '../core/config.ts';
 import { toWavepoolError } from '../core/errors.ts';
 import { missingCpuFeatures } from '../engine/binding.ts';
-import { findRedisServer } from '../queue/redis-binary.ts';
+import { checkRedis } from './doctor-redis.ts';
 import { formatBytes } from './quantities.ts';
 
 const run = promisify(execFile);
@@ -54,7 +54,7 @@ export async function checkMachine(probes: DoctorProbes): Promise<Check[]> {
     }).then(toBuild),
     Promise.resolve(toBuild(checkJsonHeader())),
     checkCpu(),
-    checkRedis(config),
+    checkRedis(config, install('redis-server', 'redis').fix),
     checkProgram('ffmpeg', ['ffmpeg'], config, {
       ...install('ffmpeg', 'ffmpeg'),
       needed: 'for every format but WAV, MP3 and FLAC',
@@ -125,19 +125,6 @@ async function checkCpu(): Promise<Check> {
   if (lacking.length === 0) return { name, state: 'ok', detail: 'x64' };
   const fix = 'use a machine with an x86-64-v3 processor (2013 or newer)';
   return { name, state: 'missing', detail: `x64 without ${lacking.join(', ')}`, fix };
-}
-
-async function checkRedis(config: Config): Promise<Check> {
-  const name = 'redis';
-  if (config.redisUrl !== undefined)
-    return { name, state: 'ok', detail: 'an existing server is configured' };
-  try {
-    const { path: program, version } = await findRedisServer(config);
-    return { name, state: 'ok', detail: `${program} ${version}` };
-  } catch (error) {
-    const detail = toWavepoolError(error).message;
-    return { name, state: 'missing', detail, ...install('redis-server', 'redis') };
-  }
 }
 
 async function checkModels(probes: DoctorProbes): Promise<Check> {

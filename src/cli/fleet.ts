@@ -124,9 +124,10 @@ interface Place {
 }
 
 /** The clients of Redis are loaded here, beside the worker processes that have been started before. */
-async function openPlace({ config, models, signal, tracing }: FleetOptions): Promise<Place> {
+async function openPlace(options: FleetOptions): Promise<Place> {
+  const { config, models, signal, tracing, logLevel } = options;
   const { RedisAccess } = await import('./redis-access.ts');
-  const redis = await RedisAccess.open(config, signal);
+  const redis = await RedisAccess.open(config, signal, createLogger(logLevel, 'redis'));
   try {
     const { address } = redis;
     const model = models[0]?.entry.id ?? DEFAULT_MODEL;

@@ -172,7 +172,8 @@ async function serve(options: ServeOptions, context: CliContext): Promise<void> 
   });
   try {
     if (options.withWorker) warnUnvalidated(options, context);
-    await using redis = await RedisAccess.open(config, watch.signal);
+    const redisLogger = createLogger(logLevelOf(config, options), 'redis');
+    await using redis = await RedisAccess.open(config, watch.signal, redisLogger);
     await using tracing = await openTracing(config.tracing, 'server');
     const services = await openServices({
       address: redis.address,

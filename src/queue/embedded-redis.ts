@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Redis } from 'ioredis';
 import type { Config } from '../core/config.ts';
-import { toWavepoolError, WavepoolError } from '../core/errors.ts';
+import { type ErrorCode, toWavepoolError, WavepoolError } from '../core/errors.ts';
 import { LockFile, LockHeldError } from '../core/lock-file.ts';
 import { processState } from '../core/process-identity.ts';
 import type { ServerRecord } from '../core/server-record.ts';
@@ -33,7 +33,7 @@ export interface EmbeddedRedisOptions
   extends Pick<Config, 'dataDir' | 'runtimeDirs' | 'redisServer' | 'searchPath'> {
   /** Ends the wait in `acquire`. */
   readonly signal?: AbortSignal | undefined;
-  /** Told when a server that died could not be started again; the next attempt follows by itself. */
+  /** Told, once for each code in a row, when a server that died cannot be started again; attempts go on by themselves. */
   readonly onError?: ((error: WavepoolError) => void) | undefined;
 }
 
@@ -41,6 +41,7 @@ export interface EmbeddedRedisOptions
 const LAST_OUT_CHECKS = 4;
 const LAST_OUT_PAUSE_MS = 25;
 const RECONNECT_WAIT_MS = 3_000;
+const NO_ROOM = new Set<unknown>(['ENOSPC', 'EDQUOT']);
 
 /**
  * A hold on the private Redis of a data directory.
@@ -57,6 +58,7 @@ export class EmbeddedRedis {
   readonly #hold: Redis;
   #record: ServerRecord;
   #reviving: Promise<void> | undefined;
+  #told: ErrorCode | undefined;
   #releasing: Promise<boolean> | undefined;
 
   private constructor(
@@ -72,13 +74,13 @@ export class EmbeddedRedis {
     this.address = { kind: 'socket', path: record.socket };
     hold.on('close', () => {
       if (this.#releasing !== undefined) return;
-      this.ensure().catch((error: unknown) => options.onError?.(toWavepoolError(error)));
+      this.ensure().catch((error: unknown) => this.#tell(toWavepoolError(error)));
     });
   }
 
   /**
    * Joins the server of `dataDir`, or starts it.
-   * @throws {WavepoolError} REDIS_MISSING, REDIS_UNAVAILABLE, REDIS_UNSUITABLE
+   * @throws {WavepoolError} REDIS_MISSING, REDIS_UNAVAILABLE, REDIS_UNSUITABLE, REDIS_FULL
    */
   static async acquire(options: EmbeddedRedisOptions): Promise<EmbeddedRedis> {
     const folder = join(options.dataDir, 'redis');
@@ -116,7 +118,7 @@ export class EmbeddedRedis {
 
   /**
    * Restarts the server if it died; returns once it serves. Also happens by itself.
-   * @throws {WavepoolError} REDIS_MISSING, REDIS_UNAVAILABLE
+   * @throws {WavepoolError} REDIS_MISSING, REDIS_UNAVAILABLE, REDIS_FULL
    */
   ensure(): Promise<void> {
     this.#reviving ??= this.#revive().finally(() => {
@@ -144,16 +146,27 @@ export class EmbeddedRedis {
     if (this.#releasing !== undefined) return;
     // The signal was for `acquire`: a holder that shuts down still needs the server to give its jobs back.
     this.#record = await joinOrStart(this.#folder, { ...this.#options, signal: undefined });
+    this.#told = undefined;
+  }
+
+  #tell(error: WavepoolError): void {
+    if (error.code === this.#told) return;
+    this.#told = error.code;
+    this.#options.onError?.(error);
   }
 
   async #leave(): Promise<boolean> {
     await this.#reviving?.catch(() => undefined);
-    await using _ = await lock(this.#folder, undefined);
     try {
+      await using _ = await lock(this.#folder, undefined);
       const record = await readServerRecord(this.#folder);
       if (record === undefined || (await processState(record.server)) !== 'alive') return false;
       if (!(await this.#isConnected())) return false;
       return await stopIfLast(this.#hold, this.#folder, record);
+    } catch (error) {
+      // No room for the lock: a server that still runs is found by whoever comes next.
+      if (error instanceof WavepoolError && error.code === 'REDIS_FULL') return false;
+      throw error;
     } finally {
       closeConnection(this.#hold);
     }
@@ -202,8 +215,13 @@ async function lock(folder: string, signal: AbortSignal | undefined): Promise<Lo
   try {
     return await LockFile.acquire(join(folder, 'lock'), { signal });
   } catch (error) {
-    if (!(error instanceof LockHeldError)) throw error;
-    throw new WavepoolError('REDIS_UNAVAILABLE', error.message, { cause: error });
+    if (error instanceof LockHeldError) {
+      throw new WavepoolError('REDIS_UNAVAILABLE', error.message, { cause: error });
+    }
+    if (error instanceof Error && 'code' in error && NO_ROOM.has(error.code)) {
+      throw new WavepoolError('REDIS_FULL', error.message, { cause: error });
+    }
+    throw error;
   }
 }
 

@@ -1,7 +1,7 @@
 /** The private server as a process: start it, find it again, stop it. Every call is made under the data directory's lock. */
 import { spawn } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
-import { lstat, readFile, rm, stat } from 'node:fs/promises';
+import { lstat, readFile, rm, stat, statfs } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
@@ -17,6 +17,8 @@ const POLL_MS = 20;
 const PROBE_TIMEOUT_MS = 2_000;
 const ANSWER_TIMEOUT_MS = 30_000;
 const STOP_TIMEOUT_MS = 30_000;
+/** With less, a server would serve until its first write. */
+const LEAST_ROOM_BYTES = 2 ** 20;
 
 async function folderIdentity(folder: string): Promise<string> {
   const { dev, ino } = await stat(folder);
@@ -47,6 +49,11 @@ export async function socketExists(path: string): Promise<boolean> {
   );
 }
 
+/**
+ * `appendfsync always`: nothing is confirmed before it is on the disk. With `everysec` writes wait in the process's memory for
+ * up to two seconds while the disk is busy, and go with it when it is killed. The price: a server that cannot write its log
+ * ends, since it could not take back what others may have read already.
+ */
 function serverArguments(folder: string, socket: string): string[] {
   const settings: Record<string, string> = {
     port: '0',
@@ -56,7 +63,8 @@ function serverArguments(folder: string, socket: string): string[] {
     logfile: join(folder, LOG),
     daemonize: 'no',
     appendonly: 'yes',
-    appendfsync: 'everysec',
+    appendfsync: 'always',
+    'no-appendfsync-on-rewrite': 'no',
     save: '',
     'maxmemory-policy': 'noeviction',
   };
@@ -124,13 +132,24 @@ export async function waitUntilServing(
   }
 }
 
-/** Starts a detached server: it outlives this process, and a Ctrl-C in the terminal does not reach it. */
+async function assertRoom(folder: string): Promise<void> {
+  const { bavail, bsize } = await statfs(folder);
+  if (bavail * bsize < LEAST_ROOM_BYTES) {
+    throw new WavepoolError('REDIS_FULL', `the disk of ${folder} is full`);
+  }
+}
+
+/**
+ * Starts a detached server: it outlives this process, and a Ctrl-C in the terminal does not reach it.
+ * @throws {WavepoolError} REDIS_FULL, REDIS_UNAVAILABLE
+ */
 export async function startServer(
   binary: RedisBinary,
   folder: string,
   socket: string,
   signal?: AbortSignal,
 ): Promise<ServerRecord> {
+  await assertRoom(folder);
   const child = spawn(binary.path, serverArguments(folder, socket), {
     cwd: dirname(folder),
     detached: true,

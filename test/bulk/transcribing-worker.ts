@@ -16,6 +16,8 @@ export interface TranscribingWorkerOptions {
   readonly address: RedisAddress;
   readonly model: string;
   readonly results: ResultStore;
+  /** Jobs at once. @defaultValue 2 */
+  readonly concurrency?: number;
   /** Awaited before a job ends. */
   readonly before?: (inputName: string) => Promise<void> | void;
 }
@@ -29,7 +31,7 @@ export interface TranscribingWorker extends AsyncDisposable {
 
 /** A file that starts with `fail CODE` fails with that code; an empty transcript is no speech. */
 export function startTranscribingWorker(options: TranscribingWorkerOptions): TranscribingWorker {
-  const { address, model, results, before } = options;
+  const { address, model, results, before, concurrency = 2 } = options;
   const ran: string[] = [];
   const connection = openConnection(address, { role: 'patient', name: 'worker' });
   const transcribe = async (job: Job<JobData>): Promise<JobOutcome> => {
@@ -59,7 +61,7 @@ export function startTranscribingWorker(options: TranscribingWorkerOptions): Tra
         throw toQueueError(toWavepoolError(error));
       }
     },
-    { connection, prefix: queuePrefix(connection), concurrency: 2 },
+    { connection, prefix: queuePrefix(connection), concurrency },
   );
   worker.on('error', () => undefined);
   const close = async (): Promise<void> => {

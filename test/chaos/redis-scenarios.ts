@@ -7,7 +7,7 @@ import { WavepoolError } from '../../src/core/errors.ts';
 import { AudioQueue } from '../../src/queue/audio-queue.ts';
 import { ensure, type Scenario, type ScenarioContext } from './scenario.ts';
 import { CHAOS_MODEL, FaultBench } from './support/fault-bench.ts';
-import { BLOCK_SECONDS } from './support/fault-plan.ts';
+import { BLOCK_SECONDS, recognizedBy } from './support/fault-plan.ts';
 import { startProxy } from './support/socket-proxy.ts';
 
 const STOPPED_MS = 10_000;
@@ -37,20 +37,30 @@ async function disturb(
 
 /** What a caller is told who does not wait. */
 async function codeOfAdding(bench: FaultBench): Promise<string> {
+  const id = 'refused';
+  // Taken as long as the fault has not come.
+  bench.ledger.ignore(id);
   try {
     await using queue = await AudioQueue.open({ address: bench.address, model: CHAOS_MODEL });
-    await queue.add({ id: 'refused', input: { kind: 'path', path: '/nowhere.wav' } });
+    await queue.add({ id, input: { kind: 'path', path: '/nowhere.wav' } });
     return 'nothing';
   } catch (error) {
     return error instanceof WavepoolError ? error.code : String(error);
   }
 }
 
+/** Each job is one segment here, and no lock ran out. */
+function ensureNothingRepeated({ folder, ledger }: FaultBench): void {
+  const recognized = [...recognizedBy(folder).values()].reduce((sum, each) => sum + each, 0);
+  const jobs = ledger.ids.length;
+  ensure(recognized === jobs, `${recognized} segments of ${jobs} jobs were recognized`);
+}
+
 export const redisStopped: Scenario = {
   name: 'redis-stopped',
   fault: `Redis stopped for ${STOPPED_MS / 1_000} s`,
   run: async (context) => {
-    await using bench = await FaultBench.open(context, { paceMs: PACE_MS });
+    await using bench = await FaultBench.open(context, { paceMs: PACE_MS, notes: true });
     const recoveryMs = await disturb(context, bench, async () => {
       bench.redis.pause();
       const stopped = delay(STOPPED_MS);
@@ -59,6 +69,7 @@ export const redisStopped: Scenario = {
       bench.redis.resume();
       ensure(code === 'REDIS_UNAVAILABLE', `whoever does not wait was told ${code}`);
     });
+    ensureNothingRepeated(bench);
     return await bench.outcome(recoveryMs, context.times);
   },
 };
@@ -67,7 +78,7 @@ export const redisKilled: Scenario = {
   name: 'redis-killed',
   fault: 'kill -9 of Redis, restarted on its append-only file',
   run: async (context) => {
-    await using bench = await FaultBench.open(context, { paceMs: PACE_MS });
+    await using bench = await FaultBench.open(context, { paceMs: PACE_MS, notes: true });
     let stalls = 0;
     bench.queue.on('stalled', () => {
       stalls += 1;
@@ -80,6 +91,7 @@ export const redisKilled: Scenario = {
     });
     // A job that was taken while the answer was lost is given back by its worker, long before its lock runs out.
     ensure(stalls === 0, `${stalls} jobs were left to the stall check`);
+    ensureNothingRepeated(bench);
     return await bench.outcome(recoveryMs, context.times);
   },
 };
@@ -119,27 +131,37 @@ export function canMount(): boolean {
   }
 }
 
-export const redisDiskFull: Scenario = {
-  name: 'redis-disk-full',
-  fault: 'the disk of the append-only file is full',
-  run: async (context) => {
-    const disk = join('/tmp', `wavepool-disk-${process.pid}-${performance.now()}`);
-    mkdirSync(disk);
-    execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${DISK_MEGABYTES}m`, 'tmpfs', disk]);
-    try {
-      return await fillDisk(context, disk);
-    } finally {
-      execFileSync('umount', ['-l', disk]);
-      rmSync(disk, { recursive: true, force: true });
-    }
-  },
-};
+/** `always`: the server ends rather than confirm what it cannot write. `everysec`: it stays and refuses. */
+type Fsync = 'always' | 'everysec';
+const TOLD_WHEN_FULL = { always: 'REDIS_UNAVAILABLE', everysec: 'REDIS_FULL' } as const;
 
-async function fillDisk(context: ScenarioContext, disk: string) {
+function diskFull(name: string, fsync: Fsync): Scenario {
+  return {
+    name,
+    fault: `the disk of the append-only file is full, appendfsync ${fsync}`,
+    run: async (context) => {
+      const disk = join('/tmp', `wavepool-disk-${process.pid}-${performance.now()}`);
+      mkdirSync(disk);
+      execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${DISK_MEGABYTES}m`, 'tmpfs', disk]);
+      try {
+        return await fillDisk(context, disk, fsync);
+      } finally {
+        execFileSync('umount', ['-l', disk]);
+        rmSync(disk, { recursive: true, force: true });
+      }
+    },
+  };
+}
+
+async function fillDisk(context: ScenarioContext, disk: string, fsync: Fsync) {
   await using bench = await FaultBench.open(context, {
     paceMs: PACE_MS,
     settings: SHORT_LOCKS,
-    redis: { dataDir: join(disk, 'redis') },
+    redis: {
+      dataDir: join(disk, 'redis'),
+      settings: { appendfsync: fsync },
+      lookAfter: fsync === 'always',
+    },
   });
   const ballast = join(disk, 'ballast');
   const recoveryMs = await disturb(context, bench, async () => {
@@ -151,13 +173,17 @@ async function fillDisk(context: ScenarioContext, disk: string) {
     let code = '';
     const until = performance.now() + 10_000;
     // Redis notices with its next write.
-    while (code !== 'REDIS_FULL' && performance.now() < until) code = await codeOfAdding(bench);
+    while (code !== TOLD_WHEN_FULL[fsync] && performance.now() < until)
+      code = await codeOfAdding(bench);
     await delay(NO_ROOM_MS);
     rmSync(ballast);
-    ensure(code === 'REDIS_FULL', `whoever adds was told ${code}`);
+    ensure(code === TOLD_WHEN_FULL[fsync], `whoever adds was told ${code}`);
   });
   return await bench.outcome(recoveryMs, context.times);
 }
+
+export const redisDiskFull = diskFull('redis-disk-full', 'always');
+export const redisDiskFullEverysec = diskFull('redis-disk-full-everysec', 'everysec');
 
 const LATENCY_MS = 50;
 
@@ -208,6 +234,7 @@ export const REDIS_SCENARIOS = [
   redisKilled,
   redisOutOfMemory,
   redisDiskFull,
+  redisDiskFullEverysec,
   redisSlow,
   lockLost,
 ];

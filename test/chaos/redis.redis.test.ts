@@ -9,6 +9,7 @@ import {
   canMount,
   lockLost,
   redisDiskFull,
+  redisDiskFullEverysec,
   redisKilled,
   redisOutOfMemory,
   redisSlow,
@@ -33,8 +34,13 @@ describe.skipIf(!TEST_ADDON_BUILT).concurrent('Redis', { timeout: 300_000 }, () 
   test('has no memory left: adding says so, and everything goes on when there is some', () =>
     proveScenario(redisOutOfMemory, { jobs: 20, times: 1 }));
 
-  test.skipIf(!MOUNTS)('has no disk left: the same', () =>
-    proveScenario(redisDiskFull, { jobs: 20, times: 1 }),
+  test.skipIf(!MOUNTS)(
+    'has no disk left and ends: adding says that it is away, the rest the same',
+    () => proveScenario(redisDiskFull, { jobs: 20, times: 1 }),
+  );
+
+  test.skipIf(!MOUNTS)('has no disk left but stays: as without memory', () =>
+    proveScenario(redisDiskFullEverysec, { jobs: 20, times: 1 }),
   );
 
   test('is far away: every job ends once', () => proveScenario(redisSlow, { jobs: 12, times: 1 }));

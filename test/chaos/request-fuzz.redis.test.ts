@@ -1,7 +1,7 @@
 /** Whatever is sent as a job, a batch or a path of the interface, the answer is typed, and nothing outside is reached. */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { ERROR_CODES, WavepoolError } from '../../src/core/errors.ts';
 import { parseJobData, parseJobId, parseModelId, parseNewJob } from '../../src/core/job.ts';
 import { ProblemDetails } from '../../src/core/problem.ts';
@@ -15,6 +15,8 @@ import { temporaryFolder } from '../support/redis.ts';
 /** `npm run fuzz` sets more rounds, and another seed each time. */
 const { WAVEPOOL_FUZZ_ROUNDS, WAVEPOOL_FUZZ_SEED } = process.env;
 const ROUNDS = Number(WAVEPOOL_FUZZ_ROUNDS ?? 2_000);
+// Against hanging, not against slow machines.
+vi.setConfig({ testTimeout: 60_000 + 10 * ROUNDS });
 const SEED = Number(WAVEPOOL_FUZZ_SEED ?? 1);
 
 const RAW = { codec: 'mulaw', sampleRate: 8_000, channels: 1 };

@@ -21,11 +21,18 @@ export interface SoakResult extends ScenarioOutcome {
   /** Open files of that process. */
   readonly filesBefore: number;
   readonly filesAfter: number;
+  /** Memory of the process that keeps the account. */
+  readonly checkerBefore: number;
+  readonly checkerAfter: number;
 }
 
-interface Sample {
+interface Look {
   readonly memory: number;
   readonly files: number;
+}
+
+interface Sample extends Look {
+  readonly checker: number;
 }
 
 /** Whole windows of the detector, none longer than a segment. */
@@ -36,8 +43,8 @@ const MODELS = 2;
 const SHORT_TIMEOUT_MS = 1;
 /** A process, or Redis, is stopped for so long: below what a lock lasts. */
 const FREEZE_MS = 500;
-/** Well below what an event stream keeps. */
-const ROUNDS_BETWEEN_COUNTS = 100;
+/** Well below what an event stream keeps, and what Redis keeps of ended jobs. */
+const ROUNDS_BETWEEN_ACCOUNTS = 20;
 /** Faults, and how many of a thousand rounds have each. */
 const FAULTS = { cancel: 100, kill: 60, freeze: 20, stopRedis: 5, killRedis: 5 } as const;
 type Fault = keyof typeof FAULTS;
@@ -46,7 +53,7 @@ const MEMORY_TOLERANCE = 0.1;
 /** Sockets and pipes come and go. */
 const FILES_TOLERANCE = 4;
 
-function look(pid: number): Sample {
+function look(pid: number): Look {
   const [, kilobytes = '0'] =
     /VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? [];
   return { memory: Number(kilobytes) / 1_024, files: readdirSync(`/proc/${pid}/fd`).length };
@@ -74,17 +81,16 @@ class Soak {
   /** Some work, and now and then a fault. */
   async round(): Promise<void> {
     const bench = this.#bench;
-    if (bench.ledger.size - bench.ended > MOST_OUTSTANDING) await bench.moreEnds(8);
+    if (bench.outstanding > MOST_OUTSTANDING) await bench.moreEnds(8);
     const added = await this.#add();
     const fault = this.#draw();
     if (fault !== undefined) {
       await this.#cause(fault, added);
       this.#count(fault);
     }
-    this.samples.push(look(this.#survivor));
+    this.samples.push({ ...look(this.#survivor), checker: look(process.pid).memory });
     this.#rounds += 1;
-    if (this.#rounds % ROUNDS_BETWEEN_COUNTS === 0)
-      await bench.ledger.countEnds(bench.queues, bench.redis.connection);
+    if (this.#rounds % ROUNDS_BETWEEN_ACCOUNTS === 0) await bench.settle();
   }
 
   #below(limit: number): number {
@@ -202,17 +208,19 @@ export async function soak(context: ScenarioContext, minutes: number): Promise<S
       Math.floor((samples.length * from) / 4),
       Math.ceil((samples.length * (from + 1)) / 4),
     );
-  const memory = (from: number) => Math.round(median(quarter(from).map((each) => each.memory)));
-  const files = (from: number) => median(quarter(from).map((each) => each.files));
+  const middle = (of: keyof Sample, from: number) =>
+    Math.round(median(quarter(from).map((each) => each[of])));
   const result = {
     ...outcome,
     minutes,
     faults,
     stalls,
-    memoryBefore: memory(1),
-    memoryAfter: memory(3),
-    filesBefore: files(1),
-    filesAfter: files(3),
+    memoryBefore: middle('memory', 1),
+    memoryAfter: middle('memory', 3),
+    filesBefore: middle('files', 1),
+    filesAfter: middle('files', 3),
+    checkerBefore: middle('checker', 1),
+    checkerAfter: middle('checker', 3),
   };
   process.stderr.write(`soak: ${JSON.stringify(result)}\n`);
   await assertNothingLeft(bench);

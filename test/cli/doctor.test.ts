@@ -47,9 +47,11 @@ test('models that are not installed are a warning with the command that pulls th
   });
 });
 
-test('a Redis of one’s own needs no server program', async () => {
-  const argv = ['doctor', '--json', '--redis', 'redis://localhost:6379'];
-  const { checks } = JSON.parse((await runCli(argv)).stdout);
-  const redis = checks.find(({ name }: { name: string }) => name === 'redis');
-  expect(redis).toMatchObject({ state: 'ok' });
+test('a Redis of one’s own that is not there is missing', async () => {
+  const argv = ['doctor', '--json', '--redis', 'unix:///nowhere/redis.sock'];
+  const { code, stdout } = await runCli(argv);
+  const { checks } = JSON.parse(stdout);
+  const redis = checks.find((check: { name: string }) => check.name === 'redis');
+  expect(redis).toMatchObject({ state: 'missing', fix: expect.stringContaining('--redis') });
+  expect(code).toBe(3);
 });

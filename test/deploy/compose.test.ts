@@ -32,6 +32,8 @@ describe('docker-compose.yml', () => {
   test('starts a Redis that keeps every job and evicts none', () => {
     const command = words(service('redis', 'command')).join(' ');
     expect(command).toContain('--appendonly yes');
+    expect(command).toContain('--appendfsync always');
+    expect(command).toContain('--no-appendfsync-on-rewrite no');
     expect(command).toContain('--maxmemory-policy noeviction');
     expect(words(service('redis', 'volumes'))).toContain('redis:/data');
     expect(member(compose, 'volumes')).toHaveProperty('redis');

@@ -4,11 +4,14 @@ import { cp, mkdir, rm, symlink, writeFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { expect, test, vi } from 'vitest';
+import type { WavepoolError } from '../../src/core/errors.ts';
 import { identifyProcess, processState } from '../../src/core/process-identity.ts';
+import { closeConnection, openConnection } from '../../src/queue/connection.ts';
 import { EmbeddedRedis } from '../../src/queue/embedded-redis.ts';
 import { readServerRecord } from '../../src/queue/redis-process.ts';
 import { compileProgram } from '../support/compile.ts';
 import { redisOptions, startRedis, temporaryFolder } from '../support/redis.ts';
+import { SMALL_DISKS, SmallDisk } from '../support/small-disk.ts';
 import type { HolderReply, HolderRequest } from './redis-holder.ts';
 
 // Server processes are started here, on machines that may be busy.
@@ -86,6 +89,41 @@ test('a killed server comes back on the same socket with its data, and connectio
   await redis.embedded.ensure();
   expect(redis.embedded.serverPid).not.toBe(killed);
   expect(redis.embedded.address).toEqual(redis.address);
+});
+
+test('what the server has confirmed is on the disk', async () => {
+  await using redis = await startRedis();
+  const connection = await redis.connection();
+  for (const [name, value] of [
+    ['appendfsync', 'always'],
+    ['no-appendfsync-on-rewrite', 'no'],
+  ] as const) {
+    expect(await connection.config('GET', name)).toEqual([name, value]);
+  }
+});
+
+test.skipIf(!SMALL_DISKS)('a full disk ends the server, which says so and comes back', async () => {
+  await using disk = await SmallDisk.mount(8 * 2 ** 20);
+  await using folder = await temporaryFolder();
+  const heard: WavepoolError[] = [];
+  await using redis = await EmbeddedRedis.acquire({
+    ...redisOptions(disk.path),
+    runtimeDirs: [join(folder.path, 'run')],
+    onError: (error) => void heard.push(error),
+  });
+  const connection = openConnection(redis.address, { role: 'patient', name: 'test' });
+  await connection.set('kept', 'yes');
+  await disk.fill();
+  const written = connection.set('waiting', 'x'.repeat(2 ** 16));
+  await expect.poll(() => heard.at(-1), { timeout: 30_000 }).toMatchObject({ code: 'REDIS_FULL' });
+  await expect(EmbeddedRedis.acquire(redisOptions(disk.path))).rejects.toMatchObject({
+    code: 'REDIS_FULL',
+  });
+
+  await disk.free();
+  expect(await written).toBe('OK');
+  expect(await connection.get('kept')).toBe('yes');
+  closeConnection(connection);
 });
 
 test('a server whose socket was cleaned away is replaced, not doubled', async () => {

@@ -15,7 +15,7 @@ import { writeFakeModel } from '../../engine/fake-model.ts';
 import { TEST_ADDON } from '../../engine/test-addon.ts';
 import { ensure, type ScenarioContext, type ScenarioOutcome } from '../scenario.ts';
 import { PLAIN_SECONDS, writeFaultPlan } from './fault-plan.ts';
-import { type Expected, Ledger } from './ledger.ts';
+import { type Expected, Ledger, type LedgerSources } from './ledger.ts';
 import { makeRecording, type Recording } from './recordings.ts';
 import { RedisServer, type RedisServerOptions } from './redis-server.ts';
 
@@ -151,6 +151,11 @@ export class FaultBench implements AsyncDisposable {
     return this.#ends.length;
   }
 
+  /** Jobs that `add` added and that have not ended. */
+  get outstanding(): number {
+    return this.#added - this.ended;
+  }
+
   /** Adds jobs and what is to become of them to the account. */
   async add(count: number, addition: Addition = {}): Promise<string[]> {
     const { seconds = PLAIN_SECONDS, expected, orCode, model = 0, ...rest } = addition;
@@ -218,16 +223,15 @@ export class FaultBench implements AsyncDisposable {
 
   /** The account as an outcome; names what is wrong on standard error. */
   async outcome(recoveryMs: number | null, times = 1): Promise<ScenarioOutcome> {
-    const { connection } = this.redis;
-    const { resultsDir } = this.settings;
-    const { findings, ...counts } = await this.ledger.account({
-      queues: this.queues,
-      connection,
-      resultsDir,
-    });
+    const { findings, ...counts } = await this.ledger.account(this.#sources);
     for (const finding of findings) process.stderr.write(`chaos: ${finding}\n`);
     ensure(counts.jobs > 0, 'the scenario had no jobs');
     return { times, recoveryMs, ...counts };
+  }
+
+  /** Looks at what became of the jobs that have ended, and forgets them. */
+  async settle(): Promise<void> {
+    for (const id of await this.ledger.settle(this.#sources)) this.#queueOf.delete(id);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -236,6 +240,11 @@ export class FaultBench implements AsyncDisposable {
     await this.#passage?.[Symbol.asyncDispose]();
     await this.redis[Symbol.asyncDispose]();
     await rm(this.folder, { recursive: true, force: true });
+  }
+
+  get #sources(): LedgerSources {
+    const { connection } = this.redis;
+    return { queues: this.queues, connection, resultsDir: this.settings.resultsDir };
   }
 
   #recording(seconds: number, seed: number): Recording {

@@ -19,7 +19,11 @@ export interface RedisServerOptions {
   readonly dataDir?: string;
   /** Beside an append-only file and `noeviction`. */
   readonly settings?: Readonly<Record<string, string>>;
+  /** Starts it again when it ends by itself, as a service manager does. */
+  readonly lookAfter?: boolean;
 }
+
+const LOOK_AFTER_MS = 200;
 
 export class RedisServer implements AsyncDisposable {
   readonly socket: string;
@@ -28,12 +32,14 @@ export class RedisServer implements AsyncDisposable {
   readonly connection: Redis;
   readonly #arguments: readonly string[];
   readonly #program: string;
+  readonly #lookAfter: boolean;
   #child: ChildProcess | undefined;
 
   private constructor(program: string, options: RedisServerOptions) {
-    const { folder, dataDir = join(folder, 'redis'), settings = {} } = options;
+    const { folder, dataDir = join(folder, 'redis'), settings = {}, lookAfter = false } = options;
     mkdirSync(dataDir, { recursive: true });
     this.#program = program;
+    this.#lookAfter = lookAfter;
     this.socket = join(folder, 'redis.sock');
     this.address = { kind: 'socket', path: this.socket };
     const all = {
@@ -42,7 +48,8 @@ export class RedisServer implements AsyncDisposable {
       dir: dataDir,
       logfile: join(folder, 'redis.log'),
       appendonly: 'yes',
-      appendfsync: 'everysec',
+      // As the private server of the product.
+      appendfsync: 'always',
       save: '',
       'maxmemory-policy': 'noeviction',
       ...settings,
@@ -64,8 +71,18 @@ export class RedisServer implements AsyncDisposable {
 
   /** Returns when it serves again what its log has. */
   async restart(): Promise<void> {
-    this.#child = spawn(this.#program, this.#arguments, { stdio: 'ignore' });
+    this.#spawn();
     await this.connection.ping();
+  }
+
+  #spawn(): void {
+    const child = spawn(this.#program, this.#arguments, { stdio: 'ignore' });
+    this.#child = child;
+    if (!this.#lookAfter) return;
+    child.once('exit', (code) => {
+      if (code === null) return;
+      setTimeout(() => this.#child === child && this.#spawn(), LOOK_AFTER_MS);
+    });
   }
 
   pause(): void {
@@ -79,6 +96,7 @@ export class RedisServer implements AsyncDisposable {
   /** As a crash of the machine does, but for what the disk still had to write. */
   async kill(): Promise<void> {
     const child = this.#child;
+    this.#child = undefined;
     if (child === undefined || child.exitCode !== null || child.signalCode !== null) return;
     const ended = once(child, 'exit');
     child.kill('SIGKILL');
