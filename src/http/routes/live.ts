@@ -24,6 +24,7 @@ const transcribeLive = route({
   description:
     'The body is PCM without a header, as the query says, sent in chunks (`Transfer-Encoding: chunked`) while it is recorded; its end ends the stream, and a body that breaks off is an error. The answer begins at once: events of server-sent events, of which the last is `live.done` or `live.failed`. A slot of a worker is held from beginning to end; without a free one, the answer is 503 at once.',
   scope: 'submit',
+  forTenants: true,
   consumes: ['*/*'],
   query: LiveQuery,
   responses: {
