@@ -9,6 +9,7 @@ import {
   parseLiveTranscribeSettings,
 } from '../../core/live.ts';
 import { LiveEvent, LiveQuery } from '../../core/live-api.ts';
+import type { Caller } from '../auth/caller.ts';
 import { SseResponse } from '../events/sse-response.ts';
 import { LiveTale, relayBody } from '../live/relay-body.ts';
 import { type RouteRequest, route, STREAMED } from '../route.ts';
@@ -59,7 +60,7 @@ async function transcribe(
   const client = new SseResponse({ req, res, signal, maxBufferedBytes, logger });
   const tale = new LiveTale(client);
   const id = randomUUID();
-  const place = await liveLimit.take(caller.id, id);
+  const place = await liveLimit.take(limitedCaller(caller), id);
   try {
     const stream = await live.open({
       ...{ id, model, options, idleTimeoutMs, signal },
@@ -70,6 +71,11 @@ async function transcribe(
   } finally {
     await place.release();
   }
+}
+
+/** A tenant has one limit, however many keys. No key's id looks like this. */
+function limitedCaller({ id, tenant }: Caller): string {
+  return tenant === undefined ? id : `tenant:${tenant}`;
 }
 
 /** Only bodies whose end can be told from their breaking off, and in which every byte is audio. */
