@@ -28,6 +28,7 @@ export type {
   UploadResource,
   WorkerResource,
 } from './core/api.ts';
+export type { ApiKeyRequestBody, ApiKeyResource, CreatedApiKeyResource } from './core/api-key.ts';
 export type { BatchItemResource, BatchResource, BatchResultLine } from './core/batch-api.ts';
 export type { ControlOutcome, ModelSettings, SwapStrategy } from './core/control.ts';
 export { ControlFailedError } from './core/control-api.ts';

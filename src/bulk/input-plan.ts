@@ -23,7 +23,7 @@ const PERMANENT_FAILURES: ReadonlySet<ErrorCode> = new Set([
 
 /** An input with everything that names it in this run. */
 export interface RunInput extends ScannedInput {
-  /** Relative to the output directory: the input's name in the manifest. */
+  /** Relative to the output directory, of an object its address: the input's name in the manifest. */
   readonly manifestPath: string;
 }
 
@@ -65,8 +65,9 @@ export function outputPath(input: ScannedInput, format: ResultFormat): string {
   return path.join(input.outputFolder, outputFileName(input.outputName, format));
 }
 
-/** SHA-256 of a file's content; undefined when it is too large to be worth it or cannot be read. */
+/** SHA-256 of a file's content; undefined when it is too large to be worth it or cannot be read. Of an object, the store's. */
 export async function contentHash(input: ScannedInput): Promise<string | undefined> {
+  if (input.object !== undefined) return input.object.etag;
   if (input.bytes > MAX_HASHED_BYTES) return undefined;
   const digest = createHash('sha256');
   try {
@@ -80,7 +81,9 @@ export async function contentHash(input: ScannedInput): Promise<string | undefin
 /** The record if it is about this very content, with the time of today's file. */
 async function sameContent(input: RunInput, record: InputRecord): Promise<InputRecord | undefined> {
   if (record.bytes !== input.bytes) return undefined;
-  if (record.mtimeMs === input.mtimeMs) return record;
+  // The times of objects are whole seconds: one may be replaced within.
+  const sameTag = input.object === undefined || input.object.etag === record.hash;
+  if (record.mtimeMs === input.mtimeMs && sameTag) return record;
   if (record.hash === undefined || (await contentHash(input)) !== record.hash) return undefined;
   return { ...record, mtimeMs: input.mtimeMs };
 }

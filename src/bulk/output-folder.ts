@@ -6,8 +6,14 @@ import { WavepoolError } from '../core/errors.ts';
 import { LockFile, LockHeldError } from '../core/lock-file.ts';
 import type { OutputFile } from '../core/run-manifest.ts';
 import { parseRunIdentity, RUN_SCHEMA_VERSION } from '../core/run-manifest.ts';
+import type { Bucket } from '../storage/open-bucket.ts';
 import { Manifest } from './manifest.ts';
 import { STATE_FOLDER } from './scan.ts';
+
+interface OpenedFolder extends Pick<OutputFolder, 'path' | 'runId' | 'manifest'> {
+  readonly lock: LockFile;
+  readonly bucket: Bucket | undefined;
+}
 
 export class OutputFolder {
   /** Absolute. */
@@ -16,20 +22,23 @@ export class OutputFolder {
   readonly runId: string;
   readonly manifest: Manifest;
   readonly #lock: LockFile;
+  readonly #bucket: Bucket | undefined;
   #files = 0;
 
-  private constructor(folder: string, runId: string, manifest: Manifest, lock: LockFile) {
+  private constructor({ path: folder, runId, manifest, lock, bucket }: OpenedFolder) {
     this.path = folder;
     this.runId = runId;
     this.manifest = manifest;
     this.#lock = lock;
+    this.#bucket = bucket;
   }
 
   /**
    * Makes the directory and takes it for this run; a lock whose process died is taken over.
+   * @param bucket takes the outputs; then only the state is in the directory
    * @throws {WavepoolError} OUTPUT_BUSY, STORAGE_FULL
    */
-  static async open(folder: string): Promise<OutputFolder> {
+  static async open(folder: string, bucket?: Bucket): Promise<OutputFolder> {
     const state = path.join(folder, STATE_FOLDER);
     await storing(() => mkdir(state, { recursive: true }));
     const lock = await takeLock(folder, path.join(state, 'lock'));
@@ -40,7 +49,7 @@ export class OutputFolder {
       });
       const runId = await storing(() => readOrCreateRunId(path.join(state, 'run.json')));
       const manifest = await storing(() => Manifest.open(state));
-      return new OutputFolder(path.resolve(folder), runId, manifest, lock);
+      return new OutputFolder({ path: path.resolve(folder), runId, manifest, lock, bucket });
     } catch (error) {
       await lock.release();
       throw error;
@@ -51,9 +60,16 @@ export class OutputFolder {
    * Writes a file, replacing one that is there.
    * @param relative path inside the output directory
    * @returns its size in bytes
-   * @throws {WavepoolError} STORAGE_FULL
+   * @param mediaType of an object
+   * @throws {WavepoolError} STORAGE_FULL; of a bucket STORAGE_UNAVAILABLE, STORAGE_FORBIDDEN
    */
-  async write(relative: string, content: string): Promise<number> {
+  async write(relative: string, content: string, mediaType?: string): Promise<number> {
+    if (this.#bucket === undefined) await this.#writeFile(relative, content);
+    else await this.#bucket.put(keyOf(relative), content, mediaType);
+    return Buffer.byteLength(content);
+  }
+
+  async #writeFile(relative: string, content: string): Promise<void> {
     const target = this.#resolve(relative);
     const temporary = path.join(this.path, STATE_FOLDER, 'tmp', `${this.#files}-${randomUUID()}`);
     this.#files += 1;
@@ -67,11 +83,13 @@ export class OutputFolder {
         throw error;
       }
     });
-    return Buffer.byteLength(content);
   }
 
   /** Whether the file is there in the size in which it was written. */
   async holds(output: OutputFile): Promise<boolean> {
+    if (this.#bucket !== undefined) {
+      return (await this.#bucket.head(keyOf(output.path)))?.bytes === output.bytes;
+    }
     try {
       return (await stat(this.#resolve(output.path))).size === output.bytes;
     } catch {
@@ -93,6 +111,10 @@ export class OutputFolder {
       throw new WavepoolError('INVALID_REQUEST', `${relative} is outside ${this.path}`);
     return target;
   }
+}
+
+function keyOf(relative: string): string {
+  return relative.split(path.sep).join('/');
 }
 
 function takeLock(folder: string, lockPath: string): Promise<LockFile> {

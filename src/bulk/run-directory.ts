@@ -16,10 +16,16 @@ import path from 'node:path';
 import { toWavepoolError } from '../core/errors.ts';
 import type { NewJob, OmitEach, RawAudioFormat } from '../core/job.ts';
 import type { JobResult } from '../core/job-result.ts';
-import { assertFormats, type ResultFormat, renderResult } from '../core/result-formats.ts';
+import {
+  assertFormats,
+  RESULT_MEDIA_TYPES,
+  type ResultFormat,
+  renderResult,
+} from '../core/result-formats.ts';
 import type { DoneRecord, OutputFile } from '../core/run-manifest.ts';
 import type { Transcript } from '../core/transcript.ts';
 import type { AudioQueue } from '../queue/audio-queue.ts';
+import type { Bucket } from '../storage/open-bucket.ts';
 import type { ResultStore } from '../storage/result-store.ts';
 import { ConcurrencyGate } from './concurrency-gate.ts';
 import type { InputPlan, RunInput } from './input-plan.ts';
@@ -37,8 +43,10 @@ export type RunJobSettings = OmitEach<NewJob, 'id' | 'input' | 'runId' | 'delayM
 export interface RunDirectoryOptions {
   /** From `resolveRoots`. */
   readonly roots: ScanRoots;
-  /** The output directory. */
+  /** The output directory; with `outBucket`, where the run remembers what is finished. */
   readonly out: string;
+  /** Takes the outputs in place of the directory. */
+  readonly outBucket?: Bucket | undefined;
   /** Files to write for each input, of the formats that the task has; may be empty when `onResult` is given. */
   readonly formats: readonly ResultFormat[];
   readonly results: ResultStore;
@@ -51,6 +59,8 @@ export interface RunDirectoryOptions {
   readonly job?: RunJobSettings;
   /** Declares every file to be samples and nothing else. */
   readonly rawFormat?: RawAudioFormat | undefined;
+  /** Walks over the inputs in place of the roots, once for each call: what is there is also counted ahead. */
+  readonly scan?: ((signal: AbortSignal) => AsyncIterable<ScanEntry>) | undefined;
   /** Yields the inputs, until it is halted, in place of one walk over the roots. */
   readonly source?: (halt: AbortSignal) => AsyncIterable<ScanEntry>;
   /** Most jobs added and not yet ended. */
@@ -72,7 +82,7 @@ export interface RunDirectoryOptions {
  */
 export async function runDirectory(options: RunDirectoryOptions): Promise<RunSummary> {
   assertFormats(options.job?.task ?? 'transcribe', options.formats);
-  const output = await OutputFolder.open(options.out);
+  const output = await OutputFolder.open(options.out, options.outBucket);
   try {
     return await new DirectoryRun(options, output).run();
   } finally {
@@ -146,7 +156,8 @@ class DirectoryRun {
   }
 
   async #visit(scanned: ScannedInput): Promise<void> {
-    const manifestPath = path.relative(this.#output.path, scanned.path);
+    const { path: place, object } = scanned;
+    const manifestPath = object === undefined ? path.relative(this.#output.path, place) : place;
     const input: RunInput = { ...scanned, manifestPath };
     this.#tell({ type: 'found', path: input.path });
     const { formats } = this.#options;
@@ -270,7 +281,11 @@ class DirectoryRun {
     const outputs: OutputFile[] = [];
     for (const format of this.#options.formats) {
       const target = outputPath(input, format);
-      const bytes = await this.#output.write(target, renderResult(result, format));
+      const bytes = await this.#output.write(
+        target,
+        renderResult(result, format),
+        RESULT_MEDIA_TYPES[format],
+      );
       outputs.push({ format, path: target, bytes });
     }
     return outputs;
@@ -351,7 +366,8 @@ class DirectoryRun {
   }
 
   #scan(): AsyncIterable<ScanEntry> {
-    const { roots, out, rawFormat } = this.#options;
+    const { roots, out, rawFormat, scan } = this.#options;
+    if (scan !== undefined) return scan(this.#halt.signal);
     return scanInputs(roots, {
       out,
       everyFile: rawFormat !== undefined,

@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import type { ErrorCode } from '../core/errors.ts';
 import { toWavepoolError, WavepoolError } from '../core/errors.ts';
-import type { JobOutcome, NewJob, OmitEach, RawAudioFormat } from '../core/job.ts';
+import type { JobInput, JobOutcome, NewJob, OmitEach, RawAudioFormat } from '../core/job.ts';
 import type { JobResult } from '../core/job-result.ts';
 import type { AudioQueue } from '../queue/audio-queue.ts';
 import type { JobView } from '../queue/job-view.ts';
@@ -92,13 +92,17 @@ async function submit(
 ): Promise<JobView | undefined> {
   const known = await queue.get(jobId);
   if (known === undefined) {
-    const file = { kind: 'path', path: input.path, rawFormat } as const;
-    await queue.add({ ...job, id: jobId, runId, input: file });
+    await queue.add({ ...job, id: jobId, runId, input: jobInputOf(input, rawFormat) });
     return undefined;
   }
   const ended = known.state === 'failed' || known.state === 'cancelled';
   if (!ended || known.failure === undefined || isPermanentFailure(known.failure.code)) return known;
   return (await queue.retry(jobId)) ? undefined : known;
+}
+
+function jobInputOf({ path, object }: RunInput, rawFormat: RawAudioFormat | undefined): JobInput {
+  if (object === undefined) return { kind: 'path', path, rawFormat };
+  return { kind: 'object', bucket: object.bucket, key: object.key, rawFormat };
 }
 
 type End =
@@ -140,7 +144,9 @@ function jobIdOf(
   generation: number,
   { runId, optionsKey }: RunJobContext,
 ): string {
-  const { manifestPath, bytes, mtimeMs } = input;
-  const identity = JSON.stringify([runId, manifestPath, bytes, mtimeMs, optionsKey, generation]);
+  const { manifestPath, bytes, mtimeMs, object } = input;
+  const tag = object === undefined ? [] : [object.etag];
+  const parts = [runId, manifestPath, bytes, mtimeMs, optionsKey, generation, ...tag];
+  const identity = JSON.stringify(parts);
   return `run-${createHash('sha256').update(identity).digest('hex').slice(0, 40)}`;
 }

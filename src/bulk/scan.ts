@@ -8,6 +8,7 @@ import { readdir, realpath, stat } from 'node:fs/promises';
 import path from 'node:path';
 import type { ErrorCode } from '../core/errors.ts';
 import { WavepoolError } from '../core/errors.ts';
+import type { ObjectAddress } from '../core/s3-settings.ts';
 import { hasMediaContent, hasMediaExtension } from './media-kind.ts';
 import type { NamedInput } from './output-names.ts';
 import { folderNames, outputNames } from './output-names.ts';
@@ -18,10 +19,18 @@ export const STATE_FOLDER = '.wavepool';
 /** What macOS writes beside files on foreign volumes: it has the name of a recording and holds none. */
 const RESOURCE_FORK_PREFIX = '._';
 
+/** An object of a bucket, in the state in which it was listed. */
+export interface ScannedObject extends ObjectAddress {
+  /** Changes with the content. */
+  readonly etag: string;
+}
+
 export interface ScannedInput {
   readonly kind: 'input';
-  /** Absolute. */
+  /** Absolute; of an object its address. */
   readonly path: string;
+  /** Where it is, unless it is a file. */
+  readonly object?: ScannedObject;
   readonly bytes: number;
   readonly mtimeMs: number;
   /** Folder of the outputs, relative to the output directory; '' is the output directory itself. */

@@ -1,7 +1,7 @@
 /** `wavepool keys`: who may use the HTTP interface. */
 import { readFile } from 'node:fs/promises';
 import { type Command, InvalidArgumentError } from 'commander';
-import { ApiKeyScope } from '../core/api-key.ts';
+import { type ApiKeyResource, ApiKeyScope, ApiKeyTenant, apiKeyResource } from '../core/api-key.ts';
 import { WavepoolError } from '../core/errors.ts';
 import { ApiKeys } from '../queue/api-keys.ts';
 import { closeConnection, connect, openConnection } from '../queue/connection.ts';
@@ -15,16 +15,18 @@ import { textTable } from './text-table.ts';
 interface CreateOptions extends PlaceOptions {
   readonly name: string;
   readonly scope: ApiKeyScope[];
+  readonly tenant?: string;
   readonly json?: true;
 }
 
 const HELP = `
 Scopes: read sees jobs, results and workers; submit adds, cancels and retries jobs; manage changes what serves them. From the
-first key on every request needs one.`;
+first key on every request needs one. With --tenant, all of that is about the jobs, batches, uploads and schedules of one
+tenant; what others have is not there for the key.`;
 
 const IMPORT_HELP = `
 A key is wp_, 16 hexadecimal digits, _ and 43 characters of base64url; docs/operations.md shows how to make one. Importing
-it again changes nothing but its name and scopes.`;
+it again changes nothing but its name, scopes and tenant.`;
 
 export function addKeysCommand(program: Command, context: CliContext): void {
   const keys = program.command('keys').description('API keys of the HTTP interface');
@@ -32,6 +34,7 @@ export function addKeysCommand(program: Command, context: CliContext): void {
     .description('make a key and print it, once')
     .option('--name <text>', 'what it is for', 'unnamed')
     .option('--scope <list>', 'read, submit, manage', parseScopes, ['read', 'submit'])
+    .option('--tenant <name>', 'whose work it is for, and nothing else', parseTenant)
     .option('--json', 'print one JSON object on stdout')
     .addHelpText('after', HELP)
     .action((options: CreateOptions) => create(options, context));
@@ -40,6 +43,7 @@ export function addKeysCommand(program: Command, context: CliContext): void {
     .argument('<file>', 'holds the key and nothing else')
     .option('--name <text>', 'what it is for', 'imported')
     .option('--scope <list>', 'read, submit, manage', parseScopes, ['read', 'submit'])
+    .option('--tenant <name>', 'whose work it is for, and nothing else', parseTenant)
     .addHelpText('after', IMPORT_HELP)
     .action((file: string, options: CreateOptions) => importKey(file, options, context));
   addPlaceOptions(keys.command('list'))
@@ -54,12 +58,12 @@ export function addKeysCommand(program: Command, context: CliContext): void {
 
 async function create(options: CreateOptions, context: CliContext): Promise<void> {
   const { record, key } = await withKeys(options, context, (keys) =>
-    keys.create(options.name, options.scope),
+    keys.create(options.name, options.scope, options.tenant),
   );
-  const { id, name, scopes } = record;
-  if (options.json === true) printLine(context.stdout, JSON.stringify({ id, name, scopes, key }));
+  const { createdAt: _, ...shown } = apiKeyResource(record);
+  if (options.json === true) printLine(context.stdout, JSON.stringify({ ...shown, key }));
   else printLine(context.stdout, key);
-  printLine(context.stderr, `key ${id} may ${scopes.join(', ')}; it is not shown again`);
+  printLine(context.stderr, `${grantOf(shown)}; it is not shown again`);
 }
 
 async function importKey(file: string, options: CreateOptions, context: CliContext): Promise<void> {
@@ -67,31 +71,31 @@ async function importKey(file: string, options: CreateOptions, context: CliConte
     const why = cause instanceof Error && 'code' in cause ? String(cause.code) : String(cause);
     throw new WavepoolError('INPUT_NOT_FOUND', `${file} (${why})`, { cause });
   });
-  const { id, scopes } = await withKeys(options, context, (keys) =>
-    keys.adopt(key.trim(), options.name, options.scope),
+  const record = await withKeys(options, context, (keys) =>
+    keys.adopt(key.trim(), options.name, options.scope, options.tenant),
   );
-  printLine(context.stderr, `key ${id} may ${scopes.join(', ')}`);
+  printLine(context.stderr, grantOf(apiKeyResource(record)));
+}
+
+function grantOf({ id, scopes, tenant }: Pick<ApiKeyResource, 'id' | 'scopes' | 'tenant'>): string {
+  return `key ${id} may ${scopes.join(', ')}${tenant === null ? '' : ` for ${tenant}`}`;
 }
 
 async function list(options: PlaceOptions & { json?: true }, context: CliContext): Promise<void> {
   const records = await withKeys(options, context, (keys) => keys.list());
-  const shown = records.map(({ id, name, scopes, createdAt }) => ({
-    id,
-    name,
-    scopes,
-    createdAt: new Date(createdAt).toISOString(),
-  }));
+  const shown = records.map(apiKeyResource);
   if (options.json === true) {
     printLine(context.stdout, JSON.stringify(shown));
     return;
   }
-  const rows = shown.map(({ id, name, scopes, createdAt }) => [
+  const rows = shown.map(({ id, name, scopes, tenant, createdAt }) => [
     id,
     scopes.join(','),
+    tenant ?? '(all)',
     createdAt,
     name,
   ]);
-  context.stdout.write(textTable([['ID', 'SCOPES', 'CREATED', 'NAME'], ...rows]));
+  context.stdout.write(textTable([['ID', 'SCOPES', 'TENANT', 'CREATED', 'NAME'], ...rows]));
 }
 
 async function revoke(id: string, options: PlaceOptions, context: CliContext): Promise<void> {
@@ -124,4 +128,10 @@ function parseScopes(text: string): ApiKeyScope[] {
   const known = scopes.filter((scope) => scope !== undefined);
   if (known.length === scopes.length) return known;
   throw new InvalidArgumentError(`Use a list of ${ApiKeyScope.options.join(', ')}.`);
+}
+
+function parseTenant(text: string): string {
+  const tenant = ApiKeyTenant.safeParse(text).data;
+  if (tenant !== undefined) return tenant;
+  throw new InvalidArgumentError('Use the name of one tenant, at most 128 characters.');
 }

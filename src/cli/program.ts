@@ -21,6 +21,7 @@ const COMMANDS: Readonly<Record<string, () => Promise<AddCommand>>> = {
   watch: async () => (await import('./watch-command.ts')).addWatchCommand,
   worker: async () => (await import('./worker-command.ts')).addWorkerCommand,
   serve: async () => (await import('./serve-command.ts')).addServeCommand,
+  live: async () => (await import('./live-command.ts')).addLiveCommand,
   keys: async () => (await import('./keys-command.ts')).addKeysCommand,
   enqueue: async () => (await import('./enqueue-command.ts')).addEnqueueCommand,
   jobs: async () => (await import('./jobs-command.ts')).addJobsCommand,

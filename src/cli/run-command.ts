@@ -1,10 +1,13 @@
 /** `wavepool run`: files and directories become transcripts or speech segments, all in one command. */
 import path from 'node:path';
 import type { Command } from 'commander';
-import { resolveRoots } from '../bulk/scan.ts';
+import { resolveRoots, STATE_FOLDER } from '../bulk/scan.ts';
+import { isObjectAddress, resolveObjectRoots } from '../bulk/scan-objects.ts';
+import type { Config } from '../core/config.ts';
 import { WavepoolError } from '../core/errors.ts';
 import type { RawAudioFormat } from '../core/job.ts';
 import type { ResultFormat } from '../core/result-formats.ts';
+import { type ObjectPlace, parseObjectPlace } from '../core/s3-settings.ts';
 import type { CliContext } from './context.ts';
 import type { CapacityOptions, PlaceOptions } from './options.ts';
 import {
@@ -47,6 +50,7 @@ Examples:
   wavepool run recordings more.flac --out transcripts --format txt,json,srt,vtt
   wavepool run calls --channels split --speakers agent,caller --out transcripts
   wavepool run recordings --task vad --out speech --format json,rttm,audacity
+  wavepool run s3://calls/2026/may --out s3://transcripts/may
 
 Exit codes: 0 all done, 1 some inputs failed, 2 usage, 3 this machine or its services, 130 interrupted.`;
 
@@ -54,8 +58,14 @@ export function addRunCommand(program: Command, context: CliContext): void {
   const command = program
     .command('run')
     .description('transcribe files and directories, or find the speech in them')
-    .argument('<path...>', 'audio or video files, or directories of them')
-    .option('--out <dir>', 'write the results here, and remember what is finished');
+    .argument(
+      '<path...>',
+      'audio or video files, directories of them, or objects (s3://BUCKET/PREFIX)',
+    )
+    .option(
+      '--out <dir>',
+      'write the results here (or s3://BUCKET/PREFIX), and remember what is finished',
+    );
   addFormatOption(command);
   addTaskOptions(command);
   addInputFormatOption(command);
@@ -75,26 +85,69 @@ async function requestOf(
   options: RunOptions,
   context: CliContext,
 ): Promise<RunRequest> {
-  const roots = await resolveRoots(paths);
-  const single = roots.files.length === 1 && roots.directories.length === 0;
+  const config = placesOf(context.config, options);
+  const { roots, objects } = await inputsOf(paths, config);
+  const [object, ...more] = objects;
+  const single =
+    object === undefined
+      ? roots.files.length === 1 && roots.directories.length === 0
+      : object.name !== undefined && more.length === 0;
   const { out, json = false } = options;
   const formats = formatsOf(options);
   if (out === undefined) checkPrintable(formats, single, json);
   const task = taskChoiceOf(options);
-  const config = placesOf(context.config, options);
   return {
     roots,
-    out: out === undefined ? undefined : path.resolve(out),
+    objects,
+    out: out === undefined ? undefined : outputOf(out),
     formats,
     single,
     ...task,
     rawFormat: options.inputFormat,
     watch: undefined,
     capacity: options,
-    config,
+    config: withObjects(config, objects, out),
     json,
     quiet: options.quiet === true,
   };
+}
+
+/** @throws {WavepoolError} INPUT_NOT_FOUND, INVALID_REQUEST, STORAGE_FORBIDDEN, STORAGE_UNAVAILABLE, STORAGE_UNSUITABLE */
+async function inputsOf(
+  paths: readonly string[],
+  { s3 }: Config,
+): Promise<Pick<RunRequest, 'roots' | 'objects'>> {
+  const addresses = paths.filter(isObjectAddress);
+  if (addresses.length === 0) return { roots: await resolveRoots(paths), objects: [] };
+  if (addresses.length < paths.length) {
+    throw new WavepoolError('INVALID_REQUEST', 'give either files and directories or s3:// alone');
+  }
+  const objects = await resolveObjectRoots(addresses, s3);
+  return { roots: { files: [], directories: [] }, objects };
+}
+
+/** @throws {WavepoolError} INVALID_REQUEST */
+function outputOf(out: string): NonNullable<RunRequest['out']> {
+  return isObjectAddress(out)
+    ? { kind: 'bucket', place: parseObjectPlace(out) }
+    : { kind: 'folder', path: path.resolve(out) };
+}
+
+/** The workers may read what was named; results are kept beside the outputs, unless a place for them is configured. */
+function withObjects(
+  config: Config,
+  objects: RunRequest['objects'],
+  out: string | undefined,
+): Config {
+  const { s3 } = config;
+  const inputRoots = [...s3.inputRoots, ...objects.map(({ place }) => place)];
+  const isBucket = s3.place === undefined && out !== undefined && isObjectAddress(out);
+  const place = isBucket ? stateBelow(parseObjectPlace(out)) : s3.place;
+  return { ...config, s3: { ...s3, inputRoots, place } };
+}
+
+function stateBelow({ bucket, prefix }: ObjectPlace): ObjectPlace {
+  return { bucket, prefix: `${prefix}${STATE_FOLDER}/` };
 }
 
 /** @throws {WavepoolError} INVALID_REQUEST when stdout cannot carry what is asked for */

@@ -1,5 +1,6 @@
 /** What `run` says at its end. */
 import path from 'node:path';
+import { isObjectAddress } from '../bulk/scan-objects.ts';
 import type { InputFailure, RunEvent, RunSummary } from '../bulk/summary.ts';
 import type { ExitCode } from './exit-codes.ts';
 import { EXIT } from './exit-codes.ts';
@@ -53,6 +54,7 @@ export function describeWatchEvent(event: RunEvent, folder: string): string | un
 
 /** Relative to `folder` where that is inside it; printable. */
 export function shownPath(filePath: string, folder: string): string {
+  if (isObjectAddress(filePath)) return printable(filePath);
   const relative = path.relative(folder, filePath);
   const outside = relative === '' || relative.split(path.sep)[0] === '..';
   return printable(outside ? filePath : relative);

@@ -2,17 +2,20 @@
 import { createHash } from 'node:crypto';
 import path from 'node:path';
 import { runDirectory } from '../bulk/run-directory.ts';
-import type { ScanRoots } from '../bulk/scan.ts';
+import type { ScanEntry, ScanRoots } from '../bulk/scan.ts';
+import { type ObjectRoot, scanObjects } from '../bulk/scan-objects.ts';
 import type { RunEvent, RunSummary, RunTally } from '../bulk/summary.ts';
 import { watchInputs } from '../bulk/watch-inputs.ts';
 import type { Config, LogLevel } from '../core/config.ts';
 import type { RawAudioFormat } from '../core/job.ts';
 import type { JobResult } from '../core/job-result.ts';
 import { type ResultFormat, renderResult } from '../core/result-formats.ts';
+import type { ObjectPlace } from '../core/s3-settings.ts';
 import { NO_TRACING, type Tracing } from '../core/tracing.ts';
 import type { Transcript } from '../core/transcript.ts';
 import { renderTranscript } from '../core/transcript-formats.ts';
 import type { InstalledModel } from '../models/model-store.ts';
+import { openBucket } from '../storage/open-bucket.ts';
 import { openStorage } from '../storage/open-storage.ts';
 import { openTracing } from '../tracing/open-tracing.ts';
 import type { WorkerCrash } from '../worker/supervisor.ts';
@@ -47,10 +50,17 @@ const RESCAN_MS = 30_000;
 /** How long running work may take to end after the first Ctrl-C. */
 const DRAIN_MS = 600_000;
 
+/** The path is absolute. */
+export type RunOutput =
+  | { readonly kind: 'folder'; readonly path: string }
+  | { readonly kind: 'bucket'; readonly place: ObjectPlace };
+
 export interface RunRequest extends TaskChoice {
   readonly roots: ScanRoots;
-  /** Absolute; without it results are printed. */
-  readonly out: string | undefined;
+  /** In place of the roots, unless there are none. */
+  readonly objects: readonly ObjectRoot[];
+  /** Without it results are printed. */
+  readonly out: RunOutput | undefined;
   readonly formats: readonly ResultFormat[];
   /** The one input is a file. */
   readonly single: boolean;
@@ -120,14 +130,17 @@ class RunSession {
     const capacity = await chooseCapacity(this.#request.capacity, model, services);
     await assertModelHas(model, { ...this.#request, capacity }, config);
     const { results } = await openStorage({ resultsDir: resultsFolder(config), s3: config.s3 });
-    const { roots, rawFormat, watch } = this.#request;
+    const { roots, rawFormat, watch, objects } = this.#request;
+    const outBucket = out?.kind === 'bucket' ? await openBucket(config.s3, out.place) : undefined;
     if (watch !== undefined && !quiet) this.#say(`watching ${roots.directories.join(', ')}`);
     else if (!quiet) this.#view = showProgress(this.#context.stderr);
     return runDirectory({
       roots,
       rawFormat,
       ...(watch === undefined ? {} : { source: (halt) => this.#comingIn(watch.stableMs, halt) }),
-      out: out ?? this.#unwrittenFolder(),
+      ...(objects.length === 0 ? {} : { scan: (signal) => this.#listed(signal) }),
+      out: out?.kind === 'folder' ? out.path : this.#stateFolder(),
+      outBucket,
       formats: out === undefined ? [] : formats,
       results,
       openQueue: async () => (await this.#startFleet(model, detector, capacity, signal)).queue,
@@ -145,7 +158,8 @@ class RunSession {
   }
 
   #comingIn(stableMs: number, halt: AbortSignal) {
-    const { roots, out, rawFormat } = this.#request;
+    const { roots, rawFormat } = this.#request;
+    const out = this.#outFolder();
     const [directory = ''] = roots.directories;
     const everyFile = rawFormat !== undefined;
     return watchInputs({ directory, out, everyFile, stableMs, rescanMs: RESCAN_MS }, halt);
@@ -184,11 +198,30 @@ class RunSession {
     return this.#fleet;
   }
 
-  /** Remembers a run that writes no files, so that it can be resumed, too. */
-  #unwrittenFolder(): string {
-    const { roots, config } = this.#request;
-    const identity = createHash('sha256').update(JSON.stringify(roots)).digest('hex').slice(0, 16);
-    return path.join(config.dataDir, 'printed-runs', identity);
+  #listed(signal: AbortSignal): AsyncIterable<ScanEntry> {
+    const { objects, out, rawFormat, config } = this.#request;
+    return scanObjects(objects, {
+      s3: config.s3,
+      out: out?.kind === 'bucket' ? out.place : undefined,
+      everyFile: rawFormat !== undefined,
+      signal,
+    });
+  }
+
+  #outFolder(): string | undefined {
+    const { out } = this.#request;
+    return out?.kind === 'folder' ? out.path : undefined;
+  }
+
+  /** Remembers a run that writes no files here, so that it can be resumed, too. */
+  #stateFolder(): string {
+    const { roots, objects, out, config } = this.#request;
+    const [folder, what] =
+      out?.kind === 'bucket'
+        ? (['object-runs', out.place] as const)
+        : (['printed-runs', objects.length === 0 ? roots : objects] as const);
+    const identity = createHash('sha256').update(JSON.stringify(what)).digest('hex').slice(0, 16);
+    return path.join(config.dataDir, folder, identity);
   }
 
   readonly #print = (filePath: string, result: JobResult): void => {

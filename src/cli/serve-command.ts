@@ -115,7 +115,7 @@ export function addServeCommand(program: Command, context: CliContext): void {
         .default(uploadRetentionMs / DAY_MS),
     )
     .addOption(
-      new Option('--live-per-key <n>', 'live streams of one API key at once')
+      new Option('--live-per-key <n>', 'live streams of one API key, or one tenant, at once')
         .argParser(parseCount(10_000))
         .default(livePerKey),
     )

@@ -75,7 +75,8 @@ async function requestOf(
   const config = placesOf(context.config, options);
   return {
     roots,
-    out: path.resolve(options.out),
+    objects: [],
+    out: { kind: 'folder', path: path.resolve(options.out) },
     formats: formatsOf(options),
     single: false,
     ...task,

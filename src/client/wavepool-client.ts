@@ -6,6 +6,7 @@
 import { WavepoolError } from '../core/errors.ts';
 import type { ServiceEvent } from '../core/events.ts';
 import type { LiveEvent } from '../core/live-api.ts';
+import { ApiKeys } from './api-keys.ts';
 import type { AudioSource } from './audio-source.ts';
 import { Batches } from './batches.ts';
 import { type ClientClock, SYSTEM_CLOCK } from './clock.ts';
@@ -59,6 +60,7 @@ export class WavepoolClient {
   readonly webhooks: Webhooks;
   readonly tenants: Tenants;
   readonly schedules: Schedules;
+  readonly keys: ApiKeys;
 
   /** @throws {WavepoolError} INVALID_REQUEST for an address or a key that cannot be sent */
   constructor(options: WavepoolClientOptions) {
@@ -79,6 +81,7 @@ export class WavepoolClient {
     this.webhooks = new Webhooks(this.#transport);
     this.tenants = new Tenants(this.#transport);
     this.schedules = new Schedules(this.#transport);
+    this.keys = new ApiKeys(this.#transport);
   }
 
   /**

@@ -17,6 +17,7 @@ import {
 import { apiSchemas } from './openapi.ts';
 import { RESULT_FORMATS } from './result-formats.ts';
 import { ModelState, WorkerPresence } from './status.ts';
+import { TenantName } from './tenant.ts';
 import { JobWebhook } from './webhook.ts';
 
 export const Timestamp = z.iso.datetime().meta({ description: 'UTC, ISO 8601' });
@@ -74,7 +75,9 @@ const settingMembers = {
     .min(1)
     .meta({ description: 'from submission to end, time in the queue included' })
     .optional(),
-  tenant: z.string().min(1).max(128).default('default'),
+  tenant: TenantName.optional()
+    .transform((tenant) => tenant ?? null)
+    .meta({ description: 'on whose behalf: that of the key, else `default`, when left out' }),
   partials: z
     .boolean()
     .meta({ description: 'keep segments for readers of the events while the job runs' })
@@ -321,6 +324,7 @@ export const SessionResource = z
     /** `open`: no key exists and none is needed. */
     kind: z.enum(['key', 'session', 'open']),
     scopes: z.array(ApiKeyScope),
+    tenant: TenantName.nullable().meta({ description: 'whose work is shown; null for all' }),
     csrfToken: z.string().nullable().meta({
       description: 'goes into X-CSRF-Token of what a page changes; null when none is needed',
     }),

@@ -32,6 +32,8 @@ export interface RouteDoc {
   readonly summary: string;
   readonly description?: string;
   readonly scope: RouteScope;
+  /** Open to keys of a tenant, too: it shows and changes nothing but what is theirs. Other routes refuse such keys. */
+  readonly forTenants?: true;
   readonly params?: Schema;
   readonly query?: Schema;
   /** Names in lower case. */

@@ -9,6 +9,7 @@ import type { Logger } from '../core/logger.ts';
 import { parseRequestPart } from '../core/problem.ts';
 import { resolveAllowedPath } from './allowed-path.ts';
 import type { JsonLine } from './ndjson-lines.ts';
+import type { CallContext } from './own-work.ts';
 import type { Services } from './services.ts';
 import { resolveRequestInput } from './submit-job.ts';
 
@@ -26,25 +27,25 @@ export interface ScanTally {
 /** @throws {WavepoolError} see `resolveRequestInput` */
 export async function* listedInputs(
   inputs: readonly unknown[],
-  services: Services,
+  context: CallContext,
 ): AsyncGenerator<BatchInput> {
   for (const [at, raw] of inputs.entries()) {
-    yield { input: await checkedInput(raw, `inputs[${at}]`, services) };
+    yield { input: await checkedInput(raw, `inputs[${at}]`, context) };
   }
 }
 
 /** @throws {WavepoolError} see `resolveRequestInput` */
 export async function* lineInputs(
   lines: AsyncIterable<JsonLine>,
-  services: Services,
+  context: CallContext,
 ): AsyncGenerator<BatchInput> {
   for await (const { number, value } of lines) {
-    yield { input: await checkedInput(value, `line ${number}`, services) };
+    yield { input: await checkedInput(value, `line ${number}`, context) };
   }
 }
 
-async function checkedInput(raw: unknown, place: string, services: Services): Promise<JobInput> {
-  return resolveRequestInput(parseRequestPart(JobRequestInput, raw, place), services);
+async function checkedInput(raw: unknown, place: string, context: CallContext): Promise<JobInput> {
+  return resolveRequestInput(parseRequestPart(JobRequestInput, raw, place), context);
 }
 
 export interface FolderScan {

@@ -2,12 +2,13 @@
 import type { Request } from 'express';
 import type { UploadResource } from '../core/api.ts';
 import { WavepoolError } from '../core/errors.ts';
+import { addUploadOwner } from '../queue/upload-owners.ts';
 import type { StoredUpload } from '../storage/upload-store.ts';
 import { cleanName, type Form, readForm } from './form.ts';
+import { type CallContext, uploadOwner } from './own-work.ts';
 import type { Services } from './services.ts';
 
-export interface ReceiveOptions {
-  readonly services: Services;
+export interface ReceiveOptions extends CallContext {
   /** Ends the upload; nothing stays. */
   readonly signal: AbortSignal;
   /** See `WriteUploadOptions`. */
@@ -30,10 +31,13 @@ export async function receiveUpload(
   req: Request,
   options: ReceiveOptions,
 ): Promise<ReceivedUpload> {
-  const { services, signal, isPrivate, name } = options;
+  const { services, caller, signal, isPrivate, name } = options;
   const maxBytes = services.settings.maxUploadBytes;
-  const store = (bytes: AsyncIterable<Uint8Array>): Promise<StoredUpload> =>
-    services.uploads.write(bytes, { maxBytes, isPrivate, signal });
+  const store = async (bytes: AsyncIterable<Uint8Array>): Promise<StoredUpload> => {
+    const stored = await services.uploads.write(bytes, { maxBytes, isPrivate, signal });
+    await addUploadOwner(services.queues.connection, stored.id, uploadOwner(caller));
+    return stored;
+  };
   try {
     if (Number(req.get('content-length') ?? 0) > maxBytes + FORM_ALLOWANCE) {
       throw new WavepoolError('INPUT_TOO_LARGE', `more than ${maxBytes} bytes`);

@@ -27,7 +27,7 @@ function authorize(route: Route, services: Services): RequestHandler {
   return async (req, res, next) => {
     requestContext(res).isOpenAi = route.isOpenAi === true;
     const caller = route.scope === 'public' ? NOBODY : await authenticate(req, services);
-    assertAllowed(caller, route.scope);
+    assertAllowed(caller, route);
     requestContext(res).caller = caller;
     next();
   };

@@ -7,6 +7,7 @@ import { eventRoutes } from './routes/events.ts';
 import { fleetRoutes } from './routes/fleet.ts';
 import { healthRoutes } from './routes/health.ts';
 import { jobRoutes } from './routes/jobs.ts';
+import { keyRoutes } from './routes/keys.ts';
 import { liveRoutes } from './routes/live.ts';
 import { openAiRoutes } from './routes/openai.ts';
 import { scheduleRoutes } from './routes/schedules.ts';
@@ -27,6 +28,7 @@ const WORK: readonly Route[] = [
   ...scheduleRoutes,
   ...openAiRoutes,
   ...liveRoutes,
+  ...keyRoutes,
   ...sessionRoutes,
   ...healthRoutes,
 ];

@@ -20,7 +20,7 @@ import {
 import { type JsonLine, readJsonLines } from './ndjson-lines.ts';
 import type { RouteRequest } from './route.ts';
 import type { Services } from './services.ts';
-import { newJob, referToUploads } from './submit-job.ts';
+import { newJob, referToUploads, withTenant } from './submit-job.ts';
 import { queueForTask } from './task-queue.ts';
 
 export type BatchContext = Pick<
@@ -53,7 +53,7 @@ export async function submitBatch(
   const tally = { skipped: 0, unreadable: 0 };
   if (path === undefined) {
     const content = await hashOf(inputs);
-    const source = { settings, content, inputs: listedInputs(inputs, services) };
+    const source = { settings, content, inputs: listedInputs(inputs, context) };
     return { view: await submit(source, context), ...tally };
   }
   const directory = await resolveAllowedFolder(path, services.settings.inputRoots);
@@ -71,7 +71,7 @@ export async function submitBatchLines(
     const { header, lines } = await readHeader(
       readJsonLines(req.iterator({ destroyOnReturn: false })),
     );
-    const inputs = lineInputs(lines, context.services);
+    const inputs = lineInputs(lines, context);
     const view = await submit({ settings: header, content: 'lines', inputs }, context);
     return { view, skipped: 0, unreadable: 0 };
   } catch (error) {
@@ -107,11 +107,12 @@ async function* prepended(
 async function submit(source: BatchSource, context: BatchContext): Promise<BatchView> {
   const { services, signal } = context;
   const { batches, limit } = services;
-  const { settings, directory, inputs } = source;
+  const { directory, inputs } = source;
+  const settings = withTenant(source.settings, context.caller);
   const { name, webhook, ...shared } = settings;
   const common = { ...shared, webhook: itemWebhookOf(webhook) };
   const queue = await queueForTask(settings, services);
-  const id = await batchIdOf(source, queue.model, context);
+  const id = await batchIdOf({ ...source, settings }, queue.model, context);
   try {
     return await batches.create({
       id,

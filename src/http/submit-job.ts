@@ -2,16 +2,20 @@
 import { randomUUID } from 'node:crypto';
 import { basename } from 'node:path';
 import type { JobRequest, JobRequestInput, JobSettings } from '../core/api.ts';
+import { WavepoolError } from '../core/errors.ts';
 import type { JobInput, NewJob, OmitEach } from '../core/job.ts';
 import { assertInsideRoots, parseObjectAddress } from '../core/s3-settings.ts';
 import { claimIdempotencyKey } from '../queue/idempotency.ts';
 import type { FoundJob } from '../queue/queue-registry.ts';
 import { addUploadReferences } from '../queue/upload-references.ts';
 import { resolveAllowedPath } from './allowed-path.ts';
-import type { Caller } from './auth/caller.ts';
+import { type Caller, tenantFor } from './auth/caller.ts';
 import { cleanName } from './form.ts';
+import { type CallContext, ownsUpload } from './own-work.ts';
 import type { Services } from './services.ts';
 import { queueForTask } from './task-queue.ts';
+
+const DEFAULT_TENANT = 'default';
 
 export interface SubmitOptions {
   readonly caller: Caller;
@@ -26,14 +30,15 @@ export interface SubmitOptions {
  * @throws {WavepoolError} MODEL_UNKNOWN, TASK_UNSUPPORTED, QUEUE_FULL, IDEMPOTENCY_CONFLICT, REDIS_UNAVAILABLE; see `resolveRequestInput`
  */
 export async function submitJob(
-  request: JobRequest,
+  asked: JobRequest,
   services: Services,
   { caller, idempotencyKey, interactive }: SubmitOptions,
 ): Promise<FoundJob> {
   const { queues, limit } = services;
+  const request = withTenant(asked, caller);
   const { input: requested, ...settings } = request;
   const queue = await queueForTask(settings, services);
-  const input = await resolveRequestInput(requested, services);
+  const input = await resolveRequestInput(requested, { services, caller });
   let id: string = randomUUID();
   if (idempotencyKey !== undefined) {
     const content = { ...request, model: queue.model };
@@ -48,8 +53,22 @@ export async function submitJob(
   return { queue, view };
 }
 
+/**
+ * Says on whose behalf a request is. The tenant keeps its place: an idempotency key stands for the members in their order.
+ * @throws {WavepoolError} FORBIDDEN
+ */
+export function withTenant<Settings extends { readonly tenant: string | null }>(
+  settings: Settings,
+  caller: Caller,
+): Settings & { readonly tenant: string } {
+  return { ...settings, tenant: tenantFor(caller, settings.tenant) ?? DEFAULT_TENANT };
+}
+
 /** What the jobs of one request have in common, for `AudioQueue.add`. The settings are these and no more. */
-export function newJob(settings: JobSettings, now: number): OmitEach<NewJob, 'id' | 'input'> {
+export function newJob(
+  settings: JobSettings & { readonly tenant: string },
+  now: number,
+): OmitEach<NewJob, 'id' | 'input'> {
   const { model: _, busyTimeoutMs, timeoutMs, deadlineMs, ...job } = settings;
   const deadline = deadlineMs === undefined ? {} : { deadlineAt: now + deadlineMs };
   return { ...job, clocks: { busyTimeoutMs, timeoutMs, ...deadline } };
@@ -72,13 +91,17 @@ export async function referToUploads(
  */
 export async function resolveRequestInput(
   { path, uploadId, url, object, name, rawFormat }: JobRequestInput,
-  { uploads, settings }: Services,
+  { services, caller }: CallContext,
 ): Promise<JobInput> {
+  const { uploads, settings } = services;
   const format = rawFormat === undefined ? {} : { rawFormat };
   if (path !== undefined) {
     return { kind: 'path', path: await resolveAllowedPath(path, settings.inputRoots), ...format };
   }
   if (uploadId !== undefined) {
+    if (!(await ownsUpload(uploadId, { services, caller }))) {
+      throw new WavepoolError('INPUT_NOT_FOUND', `upload ${uploadId}`);
+    }
     await uploads.use(uploadId);
     return { kind: 'upload', id: uploadId, name: cleanName(name ?? ''), ...format };
   }

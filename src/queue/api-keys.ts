@@ -13,6 +13,12 @@ export interface CreatedApiKey {
   readonly key: string;
 }
 
+interface ApiKeyGrant {
+  readonly name: string;
+  readonly scopes: readonly ApiKeyScope[];
+  readonly tenant: string | undefined;
+}
+
 const SECRET_BYTES = 32;
 /** `wp_ID_SECRET`: the id finds the record, the secret is compared. */
 const KEY = /^wp_([0-9a-f]{16})_([A-Za-z0-9_-]{43})$/;
@@ -30,26 +36,38 @@ export class ApiKeys {
     this.#now = now;
   }
 
-  /** @throws {WavepoolError} REDIS_UNAVAILABLE */
-  async create(name: string, scopes: readonly ApiKeyScope[]): Promise<CreatedApiKey> {
+  /**
+   * @param tenant whose work the key is for; everybody's when left out
+   * @throws {WavepoolError} REDIS_UNAVAILABLE
+   */
+  async create(
+    name: string,
+    scopes: readonly ApiKeyScope[],
+    tenant?: string,
+  ): Promise<CreatedApiKey> {
     const id = randomBytes(8).toString('hex');
     const secret = randomBytes(SECRET_BYTES).toString('base64url');
-    const record = await this.#keep(id, secret, name, scopes);
+    const record = await this.#keep(id, secret, { name, scopes, tenant });
     return { record, key: `wp_${id}_${secret}` };
   }
 
   /**
    * Makes a key valid that was made elsewhere, such as a secret of the deployment. The same key again changes nothing but
-   * its name and scopes.
+   * its name, scopes and tenant.
    * @param key `wp_`, 16 hexadecimal digits, `_`, 43 characters of base64url
    * @throws {WavepoolError} INVALID_REQUEST, REDIS_UNAVAILABLE
    */
-  async adopt(key: string, name: string, scopes: readonly ApiKeyScope[]): Promise<ApiKeyRecord> {
+  async adopt(
+    key: string,
+    name: string,
+    scopes: readonly ApiKeyScope[],
+    tenant?: string,
+  ): Promise<ApiKeyRecord> {
     const [, id, secret] = KEY.exec(key) ?? [];
     if (id === undefined || secret === undefined) {
       throw new WavepoolError('INVALID_REQUEST', 'this is no API key: see docs/operations.md');
     }
-    return this.#keep(id, secret, name, scopes);
+    return this.#keep(id, secret, { name, scopes, tenant });
   }
 
   /** Oldest first. */
@@ -86,13 +104,13 @@ export class ApiKeys {
   async #keep(
     id: string,
     secret: string,
-    name: string,
-    scopes: readonly ApiKeyScope[],
+    { name, scopes, tenant }: ApiKeyGrant,
   ): Promise<ApiKeyRecord> {
     const record = ApiKeyRecord.parse({
       id,
       name,
       scopes: [...new Set(scopes)],
+      ...(tenant === undefined ? {} : { tenant }),
       sha256: hashOf(secret).toString('hex'),
       createdAt: this.#now(),
     });

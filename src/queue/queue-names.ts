@@ -64,6 +64,11 @@ export function uploadJobsKey(redis: Redis, uploadId: string): string {
   return `${queuePrefix(redis)}-upload:${uploadId}`;
 }
 
+/** Set of the tenants that have sent an upload; who did so for none has no name. */
+export function uploadOwnersKey(redis: Redis, uploadId: string): string {
+  return `${queuePrefix(redis)}-upload-owners:${uploadId}`;
+}
+
 /** Sorted set of worker ids by the time of their last heartbeat. */
 export function workersKey(redis: Redis): string {
   return `${queuePrefix(redis)}-workers`;

@@ -8,8 +8,9 @@ import {
   type RedisAddress,
   toRedisError,
 } from './connection.ts';
-import { uploadJobsKey } from './queue-names.ts';
+import { uploadJobsKey, uploadOwnersKey } from './queue-names.ts';
 import type { QueueRegistry } from './queue-registry.ts';
+import { addUploadOwner, NO_TENANT } from './upload-owners.ts';
 
 const ENDED: ReadonlySet<string> = new Set(['completed', 'failed', 'cancelled']);
 
@@ -28,8 +29,10 @@ export class UploadReferences implements AsyncDisposable {
     return new UploadReferences(connection);
   }
 
-  add(uploadId: UploadId, jobId: JobId): Promise<void> {
-    return addUploadReferences(this.#connection, [{ uploadId, jobId }]);
+  /** It was sent for no tenant in particular. */
+  async add(uploadId: UploadId, jobId: JobId): Promise<void> {
+    await addUploadOwner(this.#connection, uploadId, NO_TENANT);
+    await addUploadReferences(this.#connection, [{ uploadId, jobId }]);
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -68,9 +71,11 @@ export async function isUploadNeeded(
   return false;
 }
 
-/** For an upload that is gone. */
+/** For an upload that is gone: who has sent it is forgotten, too. */
 export async function forgetUploadReferences(connection: Redis, uploadId: UploadId): Promise<void> {
-  await guarded(() => connection.del(uploadJobsKey(connection, uploadId)));
+  await guarded(() =>
+    connection.del(uploadJobsKey(connection, uploadId), uploadOwnersKey(connection, uploadId)),
+  );
 }
 
 async function guarded<Result>(call: () => Promise<Result>): Promise<Result> {

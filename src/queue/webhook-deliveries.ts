@@ -105,6 +105,12 @@ export class WebhookDeliveries {
     return delivery;
   }
 
+  /** Undefined for one that is not there. */
+  async tenantOf(id: string): Promise<string | undefined> {
+    const job = await this.#guard(() => this.#queue.getJob(id));
+    return DeliveryData.safeParse(job?.data).data?.tenant;
+  }
+
   /**
    * Sends once more what was delivered, given up or waits for its next attempt, with all attempts and under the same id.
    * One that is just being sent goes on.

@@ -61,6 +61,15 @@ export interface PresignedUpload {
   readonly expiresAt: number;
 }
 
+export interface ConfirmOptions {
+  /**
+   * Whether the caller may have confirmed these bytes before, so that they are no longer where they were put. Without that,
+   * to say what is stored already is not to have put it.
+   */
+  readonly isKnown: boolean;
+  readonly signal: AbortSignal;
+}
+
 /** Uploads that do not pass through this process. Nothing counts until it was confirmed. */
 export interface DirectUploads {
   /**
@@ -75,5 +84,9 @@ export interface DirectUploads {
    * once.
    * @throws {WavepoolError} UPLOAD_MISMATCH, STORAGE_UNAVAILABLE, STORAGE_FORBIDDEN
    */
-  confirm(token: string, announced: AnnouncedUpload, signal: AbortSignal): Promise<StoredUpload>;
+  confirm(
+    token: string,
+    announced: AnnouncedUpload,
+    options: ConfirmOptions,
+  ): Promise<StoredUpload>;
 }

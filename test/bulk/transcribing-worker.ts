@@ -3,11 +3,12 @@ import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { type Job, Worker } from 'bullmq';
 import { isErrorCode, toWavepoolError, WavepoolError } from '../../src/core/errors.ts';
-import type { JobData, JobOutcome } from '../../src/core/job.ts';
+import type { JobData, JobInput, JobOutcome } from '../../src/core/job.ts';
 import type { RedisAddress } from '../../src/queue/connection.ts';
 import { openConnection } from '../../src/queue/connection.ts';
 import { toQueueError } from '../../src/queue/failures.ts';
 import { queueNameOf, queuePrefix } from '../../src/queue/queue-names.ts';
+import { describeInput, type InputPlaces, resolveInput } from '../../src/storage/inputs.ts';
 import type { ResultStore } from '../../src/storage/result-store.ts';
 import { transcriptOf } from '../support/transcript.ts';
 import { outcomeOf } from '../support/worker.ts';
@@ -18,6 +19,8 @@ export interface TranscribingWorkerOptions {
   readonly results: ResultStore;
   /** Jobs at once. @defaultValue 2 */
   readonly concurrency?: number;
+  /** @defaultValue inputs are paths */
+  readonly places?: InputPlaces;
   /** Awaited before a job ends. */
   readonly before?: (inputName: string) => Promise<void> | void;
 }
@@ -29,17 +32,24 @@ export interface TranscribingWorker extends AsyncDisposable {
   close(): Promise<void>;
 }
 
+/** An empty file is one to this worker. */
+async function textOf(input: JobInput, places: InputPlaces | undefined): Promise<string> {
+  if (input.kind === 'path') return readFile(input.path, 'utf8');
+  await using file = await resolveInput(input, places);
+  const text = await readFile(file.path, 'utf8');
+  return text;
+}
+
 /** A file that starts with `fail CODE` fails with that code; an empty transcript is no speech. */
 export function startTranscribingWorker(options: TranscribingWorkerOptions): TranscribingWorker {
-  const { address, model, results, before, concurrency = 2 } = options;
+  const { address, model, results, places, before, concurrency = 2 } = options;
   const ran: string[] = [];
   const connection = openConnection(address, { role: 'patient', name: 'worker' });
   const transcribe = async (job: Job<JobData>): Promise<JobOutcome> => {
     const { input } = job.data;
-    if (input.kind !== 'path') throw new Error('this worker reads files only');
-    const filePath = input.path;
+    const filePath = describeInput(input);
     ran.push(path.basename(filePath));
-    const text = await readFile(filePath, 'utf8');
+    const text = await textOf(input, places);
     await job.updateProgress({
       phase: 'running',
       processedSeconds: 0.5,

@@ -1,6 +1,8 @@
 /** Server and worker on data directories of their own, with nothing in common but Redis and a bucket. */
 import { existsSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { PutObjectCommand } from '@aws-sdk/client-s3';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { WavepoolClient } from '../../src/client/wavepool-client.ts';
 import { startRedis, type TestRedis } from '../support/redis.ts';
@@ -63,4 +65,28 @@ test('a job whose store dies while it runs commits when another one is there', a
   await s3.replace(bucket);
   await client.jobs.waitFor(job.id);
   expect((await client.jobs.result(job.id)).text).not.toBe('');
+});
+
+test('a run reads a bucket and writes into one, does nothing the second time, and says when it may not', async () => {
+  await using place = await Workplace.create();
+  const env = { ...S3_ENVIRONMENT, WAVEPOOL_S3_ENDPOINT: s3.endpoint };
+  const Body = await readFile(BASE_CLIP.path);
+  await s3.client().send(new PutObjectCommand({ Bucket: bucket, Key: 'in/may/jfk.mp3', Body }));
+  const [input, out] = [`s3://${bucket}/in`, `s3://${bucket}/texts`];
+  const run = async () => {
+    const end = await place.run([input, '--out', out, '--format', 'txt,json', '--json'], { env });
+    return { code: end.code, summary: JSON.parse(end.stdout) };
+  };
+  expect(await run()).toMatchObject({ code: 0, summary: { found: 1, done: 1, finished: 0 } });
+  const written = (await s3.keys(bucket)).filter((key) => key.startsWith('texts/may/'));
+  expect(written.toSorted()).toEqual(['texts/may/jfk.mp3.json', 'texts/may/jfk.mp3.txt']);
+  expect(await run()).toMatchObject({ code: 0, summary: { found: 1, done: 0, finished: 1 } });
+  await s3.refuseEverybody(true);
+  try {
+    const refused = await place.run([input, '--out', out], { env });
+    expect(refused.code).toBe(3);
+    expect(refused.stderr).toContain('STORAGE_FORBIDDEN');
+  } finally {
+    await s3.refuseEverybody(false);
+  }
 });

@@ -42,6 +42,7 @@ describe('without any key', () => {
     expect(session).toEqual({
       kind: 'open',
       scopes: ['read', 'submit', 'manage'],
+      tenant: null,
       csrfToken: null,
     });
   });

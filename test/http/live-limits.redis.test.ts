@@ -31,6 +31,32 @@ describe.skipIf(!TEST_ADDON_BUILT)('limits of live audio', () => {
     }
   });
 
+  test('the keys of a tenant have one limit together', async () => {
+    await using limited = await startTestServer({ settings: { livePerKey: 1 } });
+    await using _worker = await startWorker(limited, 3);
+    const open = async (tenant?: string) => {
+      const { key } = await limited.services.keys.create('test', ['submit'], tenant);
+      const headers = ['Transfer-Encoding: chunked', `Authorization: Bearer ${key}`];
+      return openLive(limited, { headers });
+    };
+    using first = await open('acme');
+    await first.event('live.opened');
+    using second = await open('acme');
+    expect(await second.answer()).toMatchObject({
+      status: 429,
+      text: expect.stringContaining('STREAM_LIMIT'),
+    });
+    using other = await open('other');
+    await other.event('live.opened');
+    using nobody = await open();
+    await nobody.event('live.opened');
+    first.finish();
+    await first.event('live.done');
+    await first.ended();
+    using again = await open('acme');
+    await again.event('live.opened');
+  });
+
   test('nobody takes live audio', async () => {
     await using alone = await startTestServer();
     using client = await openLive(alone);

@@ -85,6 +85,29 @@ test.each([
   expect((await s3.keys(bucket)).filter((key) => key.includes('/staged/'))).toEqual([]);
 });
 
+test('a tenant that names bytes of others has not put them', async () => {
+  await using guarded = await startTestServer({ s3: s3.settings(bucket) });
+  const bytes = Buffer.from('sent by another tenant');
+  const { key: theirs } = await guarded.services.keys.create('other', ['submit'], 'other');
+  const { key } = await guarded.services.keys.create('acme', ['submit'], 'acme');
+  const other = new WavepoolClient({ baseUrl: guarded.url, apiKey: theirs });
+  const acme = new WavepoolClient({ baseUrl: guarded.url, apiKey: key });
+  const { id: uploadId } = await other.uploads.createDirect(bytes);
+  const headers = { authorization: `Bearer ${key}` };
+  const offered = await guarded.post('/v1/uploads/presign', announce(bytes), headers);
+  expect(offered.status).toBe(201);
+  const { token } = PresignResource.parse(await offered.json());
+  const confirmed = await guarded.post(
+    '/v1/uploads/confirm',
+    { ...announce(bytes), token },
+    headers,
+  );
+  expect(await codeOf(confirmed)).toBe('UPLOAD_MISMATCH');
+  await expect(acme.jobs.submit({ uploadId })).rejects.toMatchObject({ code: 'INPUT_NOT_FOUND' });
+  expect(await acme.uploads.createDirect(bytes)).toMatchObject({ id: uploadId });
+  expect((await acme.jobs.submit({ uploadId })).tenant).toBe('acme');
+});
+
 test('more than the server takes gets no address', async () => {
   const announced = { ...announce(Buffer.from('x')), bytes: 1_000_001 };
   expect(await codeOf(await server.post('/v1/uploads/presign', announced))).toBe('INPUT_TOO_LARGE');

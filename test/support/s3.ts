@@ -31,8 +31,9 @@ export class S3Server implements AsyncDisposable {
     this.endpoint = `http://127.0.0.1:${gate.port}`;
   }
 
-  static async start(): Promise<S3Server> {
-    const { child, port } = await startServer();
+  /** @param settings variables of moto's */
+  static async start(settings: Readonly<Record<string, string>> = {}): Promise<S3Server> {
+    const { child, port } = await startServer(settings);
     return new S3Server(child, await Gate.open(port));
   }
 
@@ -50,6 +51,15 @@ export class S3Server implements AsyncDisposable {
   async makeBucket(name = `bucket-${randomBytes(6).toString('hex')}`): Promise<string> {
     await this.client().send(new CreateBucketCommand({ Bucket: name }));
     return name;
+  }
+
+  /** Whether requests are refused that do not carry the credentials of a user, of whom there is none. */
+  async refuseEverybody(refused: boolean): Promise<void> {
+    const uncheckedRequests = refused ? '0' : 'inf';
+    await fetch(`${this.endpoint}/moto-api/reset-auth`, {
+      method: 'POST',
+      body: uncheckedRequests,
+    });
   }
 
   client(): S3Client {
@@ -119,12 +129,17 @@ function serverCommand(): readonly string[] {
   return JSON.parse(execFileSync(process.execPath, [program], { encoding: 'utf8' }));
 }
 
-async function startServer(): Promise<{ child: ChildProcess; port: number }> {
+async function startServer(
+  settings: Readonly<Record<string, string>> = {},
+): Promise<{ child: ChildProcess; port: number }> {
   const [python = '', script = ''] = serverCommand();
   if (!existsSync(python)) {
     throw new Error(`${python} is missing: run \`node scripts/setup.mjs --tests\``);
   }
-  const child = spawn(python, [script], { stdio: ['pipe', 'pipe', 'inherit'] });
+  const child = spawn(python, [script], {
+    stdio: ['pipe', 'pipe', 'inherit'],
+    env: { ...process.env, ...settings },
+  });
   const ended = once(child, 'exit').then(() => {
     throw new Error('the S3 server did not start');
   });

@@ -24,10 +24,14 @@ export interface SseReader extends Disposable {
   close(): void;
 }
 
-export async function readSse(url: string, lastEventId?: string): Promise<SseReader> {
+export async function readSse(
+  url: string,
+  lastEventId?: string,
+  sent: Record<string, string> = {},
+): Promise<SseReader> {
   const abort = new AbortController();
   const headers: Record<string, string> =
-    lastEventId === undefined ? {} : { 'last-event-id': lastEventId };
+    lastEventId === undefined ? sent : { ...sent, 'last-event-id': lastEventId };
   const response = await fetch(url, { headers, signal: abort.signal });
   const parts = response.body === null ? undefined : blocks(response.body);
   const comments: string[] = [];

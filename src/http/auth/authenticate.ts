@@ -7,6 +7,7 @@
 import { timingSafeEqual } from 'node:crypto';
 import { isIP } from 'node:net';
 import type { Request } from 'express';
+import type { ApiKeyRecord } from '../../core/api-key.ts';
 import { WavepoolError } from '../../core/errors.ts';
 import type { Services } from '../services.ts';
 import { type Caller, NOBODY, OPEN } from './caller.ts';
@@ -55,7 +56,7 @@ function presentedKey(req: Request): string | undefined {
 /** Some clients always send a key; on an open server any is as good as none. */
 async function callerOfKey(presented: string, req: Request, services: Services): Promise<Caller> {
   const record = await services.keys.verify(presented);
-  if (record !== undefined) return { kind: 'key', id: record.id, scopes: record.scopes };
+  if (record !== undefined) return { kind: 'key', ...grantOf(record) };
   if (!(await isOpen(services))) throw new WavepoolError('AUTH_REQUIRED', 'the key is not valid');
   assertLocalName(req, services);
   return OPEN;
@@ -69,7 +70,11 @@ async function callerOfSession(
   const session = token === undefined ? undefined : await sessions.find(token);
   const record = session === undefined ? undefined : await keys.find(session.keyId);
   if (session === undefined || record === undefined) return undefined;
-  return { kind: 'session', id: record.id, scopes: record.scopes, csrfToken: session.csrfToken };
+  return { kind: 'session', ...grantOf(record), csrfToken: session.csrfToken };
+}
+
+function grantOf({ id, scopes, tenant }: ApiKeyRecord): Omit<Caller, 'kind'> {
+  return { id, scopes, tenant };
 }
 
 /** Another site's page could reach loopback under a name of its own that resolves to it. */

@@ -47,7 +47,7 @@ export function queueBoard(services: Services): RequestHandler {
       return next();
     }
     const caller = await authenticate(req, services);
-    assertAllowed(caller, READING.has(req.method) ? 'read' : 'manage');
+    assertAllowed(caller, { scope: READING.has(req.method) ? 'read' : 'manage' });
     requestContext(res).caller = caller;
     next();
   };

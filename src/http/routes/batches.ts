@@ -16,6 +16,7 @@ import {
 } from '../../core/batch-api.ts';
 import { batchLinks } from '../../core/links.ts';
 import { assertFormats, defaultFormat } from '../../core/result-formats.ts';
+import { tenantFor } from '../auth/caller.ts';
 import {
   batchItemResource,
   batchResource,
@@ -24,6 +25,7 @@ import {
   encodeBatchCursor,
 } from '../batch-resource.ts';
 import { sendResultArchive, sendResultLines } from '../batch-results.ts';
+import { ownBatch } from '../own-work.ts';
 import { route, STREAMED } from '../route.ts';
 import { submitBatch, submitBatchLines } from '../submit-batch.ts';
 
@@ -41,6 +43,7 @@ const createBatch = route({
   description:
     'The inputs are a list or a directory of the server; or send one input a line, any number of them, after a first line `{"batch": {…}}` with the settings. The answer comes when all have been added. A submission that broke off goes on where it stopped when it is sent again with the same `Idempotency-Key`; without one it is cancelled. Lines are not compared: under one key, send the same ones in the same order.',
   scope: 'submit',
+  forTenants: true,
   headers: IdempotencyHeaders,
   body: BatchRequest,
   consumes: ['application/json', LINES_TYPE],
@@ -87,11 +90,16 @@ const listBatches = route({
   tag: 'batches',
   summary: 'Batches, the latest first',
   scope: 'read',
+  forTenants: true,
   query: BatchListQuery,
   responses: { 200: { description: 'One page.', schema: BatchPageResource } },
-  handle: async ({ query: { cursor, ...filter }, services }) => {
+  handle: async ({ query: { cursor, ...filter }, services, caller }) => {
     const after = cursor === undefined ? undefined : decodeBatchCursor(cursor);
-    const { views, next } = await services.batches.list({ ...filter, cursor: after });
+    const { views, next } = await services.batches.list({
+      ...filter,
+      tenant: tenantFor(caller, filter.tenant),
+      cursor: after,
+    });
     const nextCursor = next === undefined ? null : encodeBatchCursor(next);
     return { status: 200, json: { items: views.map(batchResource), nextCursor } };
   },
@@ -104,12 +112,13 @@ const getBatch = route({
   tag: 'batches',
   summary: 'One batch with its counts',
   scope: 'read',
+  forTenants: true,
   params: BatchParams,
   responses: { 200: { description: 'As it stands.', schema: BatchResource } },
   errors: ['BATCH_NOT_FOUND'],
-  handle: async ({ params, services }) => ({
+  handle: async ({ params, services, caller }) => ({
     status: 200,
-    json: batchResource(await services.batches.get(params.id)),
+    json: batchResource(await ownBatch(params.id, { services, caller })),
   }),
 });
 
@@ -120,11 +129,13 @@ const listBatchItems = route({
   tag: 'batches',
   summary: 'The items of a batch in the order of submission',
   scope: 'read',
+  forTenants: true,
   params: BatchParams,
   query: BatchItemQuery,
   responses: { 200: { description: 'One page.', schema: BatchItemPage } },
   errors: ['BATCH_NOT_FOUND'],
-  handle: async ({ params, query: { cursor, ...filter }, services }) => {
+  handle: async ({ params, query: { cursor, ...filter }, services, caller }) => {
+    await ownBatch(params.id, { services, caller });
     const after = cursor === undefined ? undefined : decodeItemCursor(cursor);
     const { items, next } = await services.batches.items(params.id, { ...filter, cursor: after });
     const nextCursor = next === undefined ? null : String(next);
@@ -141,6 +152,7 @@ const getBatchResults = route({
   description:
     'As JSON lines, with failures in their places; or as a ZIP archive of the results of completed items, named after their inputs and, for a directory, in its folders.',
   scope: 'read',
+  forTenants: true,
   params: BatchParams,
   query: BatchResultQuery,
   responses: {
@@ -151,8 +163,8 @@ const getBatchResults = route({
     },
   },
   errors: ['BATCH_NOT_FOUND'],
-  handle: async ({ params, query, services, signal, res }): Promise<typeof STREAMED> => {
-    const batch = await services.batches.get(params.id);
+  handle: async ({ params, query, services, caller, signal, res }): Promise<typeof STREAMED> => {
+    const batch = await ownBatch(params.id, { services, caller });
     const { as = defaultFormat(batch.task) } = query;
     assertFormats(batch.task, [as]);
     const stream = { batch, format: as, services, signal };
@@ -169,13 +181,15 @@ const cancelBatch = route({
   summary: 'Cancel all items of a batch that have not ended',
   description: 'Waiting items have ended when the answer comes; running ones end soon.',
   scope: 'submit',
+  forTenants: true,
   params: BatchParams,
   responses: {
     200: { description: 'All items have ended.', schema: BatchResource },
     202: { description: 'The workers of running items were told.', schema: BatchResource },
   },
   errors: ['BATCH_NOT_FOUND'],
-  handle: async ({ params, services }) => {
+  handle: async ({ params, services, caller }) => {
+    await ownBatch(params.id, { services, caller });
     const view = await services.batches.cancel(params.id);
     const busy = view.counts.waiting + view.counts.running > 0;
     return { status: busy ? 202 : 200, json: batchResource(view) };
@@ -189,6 +203,7 @@ const retryBatch = route({
   tag: 'batches',
   summary: 'Run the failed items of a batch once more',
   scope: 'submit',
+  forTenants: true,
   params: BatchParams,
   query: BatchRetryQuery,
   responses: {
@@ -199,8 +214,9 @@ const retryBatch = route({
     },
   },
   errors: ['BATCH_NOT_FOUND'],
-  handle: async ({ params: { id }, query, services }) => {
+  handle: async ({ params: { id }, query, services, caller }) => {
     const { batches } = services;
+    await ownBatch(id, { services, caller });
     const result = await batches.retryFailed(id, { cancelled: query.cancelled === true });
     const batch = batchResource(await batches.get(id));
     return { status: 202, json: { ...result, batch }, headers: { Location: batch.links.self } };

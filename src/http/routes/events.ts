@@ -2,12 +2,14 @@
 import { JobParams } from '../../core/api.ts';
 import { BatchParams } from '../../core/batch-api.ts';
 import { EventsHeaders, EventsQuery, ServiceEvent } from '../../core/events.ts';
+import { tenantFor } from '../auth/caller.ts';
 import { EventFilter } from '../events/event-filter.ts';
 import { EventReader, TenantReader } from '../events/event-reader.ts';
 import { followBatch } from '../events/follow-batch.ts';
 import { followEvents } from '../events/follow-events.ts';
 import { followJob } from '../events/follow-job.ts';
 import { SseResponse } from '../events/sse-response.ts';
+import { ownBatch, ownJob } from '../own-work.ts';
 import { logJob, requestContext } from '../request-context.ts';
 import { type RouteRequest, route, STREAMED } from '../route.ts';
 
@@ -34,14 +36,15 @@ const followAll = route({
   description:
     'Server-sent events: `event` is the type, `data` an Event as JSON, `id` the place in all queues. With the last one as Last-Event-ID, a reader misses nothing and gets nothing twice; `stream.reset` tells of queues for which that is no longer possible. Segments are in the streams of their jobs only.',
   scope: 'read',
+  forTenants: true,
   query: EventsQuery,
   headers: EventsHeaders,
   responses: { 200: { description: 'Until the client goes.', type: STREAM, schema: ServiceEvent } },
   handle: async (request): Promise<typeof STREAMED> => {
-    const { query, headers, services } = request;
+    const { query, headers, services, caller } = request;
+    const tenant = tenantFor(caller, query.tenant);
     const client = openClient(request);
     const filter = new EventFilter(query);
-    const { tenant } = query;
     const { tenants } = services;
     const reader =
       tenant === undefined
@@ -62,6 +65,7 @@ const followJobOnly = route({
   description:
     'Server-sent events. Begins with `job.snapshot`, unless Last-Event-ID says where to go on; of a job with `partials`, every segment comes as `job.segment`. Ends after `job.completed`, `job.failed` or `job.removed`; a client that comes back after that gets 204, which browsers take for an end.',
   scope: 'read',
+  forTenants: true,
   params: JobParams,
   headers: EventsHeaders,
   responses: {
@@ -72,7 +76,7 @@ const followJobOnly = route({
   handle: async (request) => {
     const { params, headers, services, res } = request;
     logJob(res, params.id);
-    const found = await services.queues.get(params.id);
+    const found = await ownJob(params.id, request);
     const client = openClient(request);
     const lastEventId = headers['last-event-id'];
     const isFollowed = await followJob(services, found, { client, lastEventId });
@@ -89,6 +93,7 @@ const followBatchOnly = route({
   description:
     'Server-sent events. Begins with `batch.snapshot`, unless Last-Event-ID says where to go on; `batch.progress` tells new counts, at most once a second. Ends after `batch.finished`; a client that comes back after that gets 204, which browsers take for an end.',
   scope: 'read',
+  forTenants: true,
   params: BatchParams,
   headers: EventsHeaders,
   responses: {
@@ -98,6 +103,7 @@ const followBatchOnly = route({
   errors: ['BATCH_NOT_FOUND'],
   handle: async (request) => {
     const { params, headers, services } = request;
+    await ownBatch(params.id, request);
     const client = openClient(request);
     const lastEventId = headers['last-event-id'];
     const isFollowed = await followBatch(services, params.id, { client, lastEventId });

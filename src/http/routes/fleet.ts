@@ -17,6 +17,7 @@ const listModels = route({
   summary: 'Models that can be asked for, with their queues',
   description: 'A job for a model without a live worker waits for one.',
   scope: 'read',
+  forTenants: true,
   isOpenAi: true,
   responses: { 200: { description: 'All of them.', schema: ModelList } },
   handle: async ({ services }) => ({
@@ -32,6 +33,7 @@ const getModel = route({
   tag: 'models',
   summary: 'One model',
   scope: 'read',
+  forTenants: true,
   isOpenAi: true,
   params: ModelParams,
   responses: { 200: { description: 'As it stands.', schema: ModelResource } },

@@ -16,9 +16,11 @@ import { JobResult } from '../../core/job-result.ts';
 import { jobLinks } from '../../core/links.ts';
 import { assertFormats, RESULT_MEDIA_TYPES, renderResult } from '../../core/result-formats.ts';
 import { readJobPage } from '../../queue/job-page.ts';
+import { tenantFor } from '../auth/caller.ts';
 import { forgetJob } from '../forget-job.ts';
 import { readJobForm } from '../job-form.ts';
 import { jobResource } from '../job-resource.ts';
+import { ownJob } from '../own-work.ts';
 import { logJob } from '../request-context.ts';
 import { route } from '../route.ts';
 import { submitJob } from '../submit-job.ts';
@@ -32,6 +34,7 @@ const createJob = route({
   description:
     'The input is a path, an upload, a URL or an object; or send a form with the audio as `file`, and beside it the other members of a job request as fields of the form.',
   scope: 'submit',
+  forTenants: true,
   headers: IdempotencyHeaders,
   body: JobRequest,
   consumes: ['application/json', 'multipart/form-data'],
@@ -56,7 +59,7 @@ const createJob = route({
     'STORAGE_FULL',
   ],
   handle: async ({ body, headers, req, res, services, caller, signal }) => {
-    const request = body ?? (await readJobForm(req, { services, signal }));
+    const request = body ?? (await readJobForm(req, { services, caller, signal }));
     const { view } = await submitJob(request, services, {
       caller,
       idempotencyKey: headers['idempotency-key'],
@@ -76,13 +79,19 @@ const listJobs = route({
   description:
     'Queue by queue: delayed jobs in their order, waiting ones, running ones, then failed and completed ones, the latest first. A job that stays in its state comes exactly once; one that moves on meanwhile may come again in its newer state.',
   scope: 'read',
+  forTenants: true,
   query: JobListQuery,
   responses: { 200: { description: 'One page.', schema: JobPage } },
   errors: ['MODEL_UNKNOWN'],
-  handle: async ({ query, services }) => {
+  handle: async ({ query, services, caller }) => {
     const { cursor, ...filter } = query;
+    const tenant = tenantFor(caller, query.tenant);
     const start = cursor === undefined ? undefined : decodeCursor(cursor);
-    const { views, next } = await readJobPage(services.queues, { ...filter, cursor: start });
+    const { views, next } = await readJobPage(services.queues, {
+      ...filter,
+      tenant,
+      cursor: start,
+    });
     const nextCursor = next === undefined ? null : encodeCursor(next);
     return { status: 200, json: { items: views.map(jobResource), nextCursor } };
   },
@@ -95,12 +104,13 @@ const getJob = route({
   tag: 'jobs',
   summary: 'One job',
   scope: 'read',
+  forTenants: true,
   params: JobParams,
   responses: { 200: { description: 'As it stands.', schema: JobResource } },
   errors: ['JOB_NOT_FOUND'],
-  handle: async ({ params, services, res }) => {
+  handle: async ({ params, services, caller, res }) => {
     logJob(res, params.id);
-    const { view } = await services.queues.get(params.id);
+    const { view } = await ownJob(params.id, { services, caller });
     return { status: 200, json: jobResource(view) };
   },
 });
@@ -112,6 +122,7 @@ const getResult = route({
   tag: 'jobs',
   summary: 'The result of a completed job',
   scope: 'read',
+  forTenants: true,
   params: JobParams,
   query: ResultQuery,
   responses: {
@@ -127,9 +138,9 @@ const getResult = route({
     },
   },
   errors: ['JOB_NOT_FOUND', 'JOB_NOT_FINISHED', 'RESULT_NOT_FOUND', 'STORAGE_UNAVAILABLE'],
-  handle: async ({ params, query, services, res }) => {
+  handle: async ({ params, query, services, caller, res }) => {
     logJob(res, params.id);
-    const { view } = await services.queues.get(params.id);
+    const { view } = await ownJob(params.id, { services, caller });
     if (view.outcome === undefined) {
       throw new WavepoolError('JOB_NOT_FINISHED', `it is ${view.state}`);
     }
@@ -156,6 +167,7 @@ const deleteJob = route({
   description:
     'A waiting job ends at once, a running one soon. With `purge` the job, its transcript and its upload are forgotten; `purged` is false while it still runs: then ask again.',
   scope: 'submit',
+  forTenants: true,
   params: JobParams,
   query: JobDeleteQuery,
   responses: {
@@ -163,11 +175,11 @@ const deleteJob = route({
     202: { description: 'Its worker was told.', schema: CancelResource },
   },
   errors: ['JOB_NOT_FOUND'],
-  handle: async ({ params: { id }, query, services, res, signal }) => {
+  handle: async ({ params: { id }, query, services, caller, res, signal }) => {
     logJob(res, id);
-    const found = await services.queues.get(id);
+    const found = await ownJob(id, { services, caller });
     const result = await found.queue.cancel(id);
-    const purged = query.purge === true && (await forgetJob(found, services, signal));
+    const purged = query.purge === true && (await forgetJob(found, { services, caller, signal }));
     const status = result === 'requested' && !purged ? 202 : 200;
     return { status, json: { id, result, purged } };
   },
@@ -180,6 +192,7 @@ const retryJob = route({
   tag: 'jobs',
   summary: 'Run a failed or cancelled job once more',
   scope: 'submit',
+  forTenants: true,
   params: JobParams,
   responses: {
     202: {
@@ -189,9 +202,9 @@ const retryJob = route({
     },
   },
   errors: ['JOB_NOT_FOUND', 'JOB_NOT_RETRYABLE'],
-  handle: async ({ params: { id }, services, res }) => {
+  handle: async ({ params: { id }, services, caller, res }) => {
     logJob(res, id);
-    const { queue, view } = await services.queues.get(id);
+    const { queue, view } = await ownJob(id, { services, caller });
     if (!(await queue.retry(id)))
       throw new WavepoolError('JOB_NOT_RETRYABLE', `it is ${view.state}`);
     const { view: retried } = await services.queues.get(id);

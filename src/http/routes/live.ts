@@ -9,6 +9,7 @@ import {
   parseLiveTranscribeSettings,
 } from '../../core/live.ts';
 import { LiveEvent, LiveQuery } from '../../core/live-api.ts';
+import type { Caller } from '../auth/caller.ts';
 import { SseResponse } from '../events/sse-response.ts';
 import { LiveTale, relayBody } from '../live/relay-body.ts';
 import { type RouteRequest, route, STREAMED } from '../route.ts';
@@ -24,6 +25,7 @@ const transcribeLive = route({
   description:
     'The body is PCM without a header, as the query says, sent in chunks (`Transfer-Encoding: chunked`) while it is recorded; its end ends the stream, and a body that breaks off is an error. The answer begins at once: events of server-sent events, of which the last is `live.done` or `live.failed`. A slot of a worker is held from beginning to end; without a free one, the answer is 503 at once.',
   scope: 'submit',
+  forTenants: true,
   consumes: ['*/*'],
   query: LiveQuery,
   responses: {
@@ -58,7 +60,7 @@ async function transcribe(
   const client = new SseResponse({ req, res, signal, maxBufferedBytes, logger });
   const tale = new LiveTale(client);
   const id = randomUUID();
-  const place = await liveLimit.take(caller.id, id);
+  const place = await liveLimit.take(limitedCaller(caller), id);
   try {
     const stream = await live.open({
       ...{ id, model, options, idleTimeoutMs, signal },
@@ -69,6 +71,11 @@ async function transcribe(
   } finally {
     await place.release();
   }
+}
+
+/** A tenant has one limit, however many keys. No key's id looks like this. */
+function limitedCaller({ id, tenant }: Caller): string {
+  return tenant === undefined ? id : `tenant:${tenant}`;
 }
 
 /** Only bodies whose end can be told from their breaking off, and in which every byte is audio. */

@@ -51,6 +51,7 @@ const createTranscription = route({
   description:
     'A form: `file`, `model`, `language`, `prompt`, `response_format` (json, text, srt, verbose_json, vtt), `stream`, `timestamp_granularities[]` (segment; word with verbose_json), `temperature` (0), `chunking_strategy` (auto), `busy_timeout_ms` (for a slot; then 503 instead of a longer wait); what the model does not have is refused. The answer is the transcript; `stream=true` sends `transcript.text.delta` and `transcript.text.done`. The job goes before others, is cancelled when the client goes, and its audio is removed afterwards.',
   scope: 'submit',
+  forTenants: true,
   isOpenAi: true,
   consumes: ['multipart/form-data'],
   responses: {
@@ -74,6 +75,7 @@ const createTranslation = route({
   description:
     'As the transcription of a file, by a model that translates (others refuse with OPTION_UNSUPPORTED): `file`, `model`, `prompt`, `response_format` (json, text, srt, verbose_json, vtt), `temperature` (0), `busy_timeout_ms`.',
   scope: 'submit',
+  forTenants: true,
   isOpenAi: true,
   consumes: ['multipart/form-data'],
   responses: {
@@ -93,8 +95,9 @@ async function withUpload(
   readForm: (fields: Form['fields']) => SpeechForm,
   translate: boolean,
 ): Promise<Reply | typeof STREAMED> {
-  const { req, services, signal, logger } = request;
-  const { upload, fields } = await receiveUpload(req, { services, signal, isPrivate: true });
+  const { req, services, caller, signal, logger } = request;
+  const options = { services, caller, signal, isPrivate: true };
+  const { upload, fields } = await receiveUpload(req, options);
   try {
     return await transcribe(readForm(fields), upload, request, translate);
   } finally {

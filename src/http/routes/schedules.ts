@@ -1,4 +1,6 @@
 /** Jobs that come again and again. */
+import { WavepoolError } from '../../core/errors.ts';
+import type { ScheduleId } from '../../core/schedule.ts';
 import {
   ScheduleList,
   ScheduleParams,
@@ -6,9 +8,11 @@ import {
   ScheduleResource,
 } from '../../core/tenant-api.ts';
 import type { ScheduleView } from '../../queue/schedules.ts';
+import { mayKnow } from '../auth/caller.ts';
 import { inputResource, isoTimeOrNull } from '../job-resource.ts';
+import type { CallContext } from '../own-work.ts';
 import { route } from '../route.ts';
-import { newJob, resolveRequestInput } from '../submit-job.ts';
+import { newJob, resolveRequestInput, withTenant } from '../submit-job.ts';
 import { queueForTask } from '../task-queue.ts';
 
 const listSchedules = route({
@@ -18,12 +22,14 @@ const listSchedules = route({
   tag: 'schedules',
   summary: 'Schedules',
   scope: 'read',
+  forTenants: true,
   responses: {
     200: { description: 'Those that come due first come first.', schema: ScheduleList },
   },
-  handle: async ({ services }) => {
-    const items = (await services.schedules.list()).map(scheduleResource);
-    return { status: 200, json: { items } };
+  handle: async ({ services, caller }) => {
+    const all = await services.schedules.list();
+    const own = all.filter(({ scheduled }) => mayKnow(caller, scheduled.job.tenant));
+    return { status: 200, json: { items: own.map(scheduleResource) } };
   },
 });
 
@@ -36,6 +42,7 @@ const setSchedule = route({
   description:
     'A job request, and when: `cron` with a `timezone`, or `everyMs`. Replaces the schedule of that id. Each time an ordinary job `schedule-ID-TIME` is added; `deadlineMs` counts from then. What came due while no server and no worker was there is added once when one is back.',
   scope: 'submit',
+  forTenants: true,
   params: ScheduleParams,
   body: ScheduleRequest,
   responses: { 200: { description: 'As it stands.', schema: ScheduleResource } },
@@ -46,10 +53,12 @@ const setSchedule = route({
     'INPUT_NOT_FOUND',
     'INPUT_FORBIDDEN',
   ],
-  handle: async ({ params: { id }, body, services }) => {
-    const { input: requested, cron, everyMs, timezone, ...settings } = body;
+  handle: async ({ params: { id }, body, services, caller }) => {
+    const { input: requested, cron, everyMs, timezone, ...asked } = body;
+    const settings = withTenant(asked, caller);
+    await assertOwnSchedule(id, { services, caller });
     const { model } = await queueForTask(settings, services);
-    const input = await resolveRequestInput(requested, services);
+    const input = await resolveRequestInput(requested, { services, caller });
     const { deadlineMs, ...rest } = settings;
     const job = { ...newJob(rest, services.now()), input };
     const when = { cron, everyMs, timezone };
@@ -66,13 +75,26 @@ const removeSchedule = route({
   summary: 'End a schedule',
   description: 'Jobs that it has added stay.',
   scope: 'submit',
+  forTenants: true,
   params: ScheduleParams,
   responses: { 204: { description: 'There is none of this id.' } },
-  handle: async ({ params: { id }, services }) => {
+  handle: async ({ params: { id }, services, caller }) => {
+    await assertOwnSchedule(id, { services, caller });
     await services.schedules.remove(id);
     return { status: 204 };
   },
 });
+
+/** Ids are for everybody, so whose is in use is told, and by whom is not. @throws {WavepoolError} FORBIDDEN */
+async function assertOwnSchedule(id: ScheduleId, { services, caller }: CallContext): Promise<void> {
+  if (caller.tenant === undefined) return;
+  const existing = await services.schedules.get(id);
+  if (existing === undefined || mayKnow(caller, existing.scheduled.job.tenant)) return;
+  throw new WavepoolError(
+    'FORBIDDEN',
+    `the schedule ${id} is not this tenant's: choose another id`,
+  );
+}
 
 function scheduleResource({ id, scheduled, nextAt, ...when }: ScheduleView): ScheduleResource {
   const { model, job } = scheduled;

@@ -39,6 +39,7 @@ const getSession = route({
   tag: 'session',
   summary: 'Who asks, and what they may do',
   scope: 'read',
+  forTenants: true,
   responses: { 200: { description: 'The caller.', schema: SessionResource } },
   handle: ({ caller }) => ({ status: 200, json: sessionResource(caller) }),
 });
@@ -50,6 +51,7 @@ const deleteSession = route({
   tag: 'session',
   summary: 'Log a page out',
   scope: 'read',
+  forTenants: true,
   responses: { 204: { description: 'Logged out.' } },
   handle: async ({ services, req, res }) => {
     const token = readCookie(req, SESSION_COOKIE);
@@ -84,10 +86,11 @@ async function logIn(
   if (record === undefined) throw new WavepoolError('AUTH_REQUIRED', 'the key is not valid');
   const { token, record: session } = await services.sessions.open(record.id);
   setSessionCookie(req, res, token);
-  return { kind: 'session', scopes: record.scopes, csrfToken: session.csrfToken };
+  const { scopes, tenant = null } = record;
+  return { kind: 'session', scopes, tenant, csrfToken: session.csrfToken };
 }
 
-function sessionResource({ kind, scopes, csrfToken }: Caller): SessionResource {
+function sessionResource({ kind, scopes, tenant, csrfToken }: Caller): SessionResource {
   if (kind === 'nobody') throw new TypeError('the route asks for a caller');
-  return { kind, scopes: [...scopes], csrfToken: csrfToken ?? null };
+  return { kind, scopes: [...scopes], tenant: tenant ?? null, csrfToken: csrfToken ?? null };
 }

@@ -9,6 +9,7 @@ import {
 } from '../../core/tenant-api.ts';
 import { readTenantLoads } from '../../queue/tenant-loads.ts';
 import { TenantRuleStore } from '../../queue/tenant-rules.ts';
+import { mayKnow } from '../auth/caller.ts';
 import { route } from '../route.ts';
 import type { Services } from '../services.ts';
 
@@ -19,8 +20,12 @@ const listTenants = route({
   tag: 'tenants',
   summary: 'Tenants that have rules of their own or jobs that wait or run',
   scope: 'read',
+  forTenants: true,
   responses: { 200: { description: 'In the order of their names.', schema: TenantList } },
-  handle: async ({ services }) => ({ status: 200, json: { items: await readTenants(services) } }),
+  handle: async ({ services, caller }) => {
+    const all = await readTenants(services);
+    return { status: 200, json: { items: all.filter(({ tenant }) => mayKnow(caller, tenant)) } };
+  },
 });
 
 const setTenant = route({

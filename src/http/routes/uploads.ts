@@ -7,8 +7,10 @@ import {
   UploadResource,
 } from '../../core/api.ts';
 import { WavepoolError } from '../../core/errors.ts';
+import { addUploadOwner } from '../../queue/upload-owners.ts';
 import type { AnnouncedUpload, DirectUploads } from '../../storage/upload-store.ts';
 import { cleanName } from '../form.ts';
+import { ownsUpload, uploadOwner } from '../own-work.ts';
 import { receiveUpload, uploadResource } from '../receive-upload.ts';
 import { route } from '../route.ts';
 import type { Services } from '../services.ts';
@@ -23,14 +25,16 @@ export const uploadRoutes = [
     description:
       'The bytes are the body, or the `file` of a form. The same bytes are stored once. An upload that no unfinished job uses is removed some time after its last use.',
     scope: 'submit',
+    forTenants: true,
     query: UploadQuery,
     consumes: ['application/octet-stream', 'multipart/form-data', '*/*'],
     responses: {
       201: { description: 'Stored; jobs name it by its id.', schema: UploadResource },
     },
     errors: ['INPUT_TOO_LARGE', 'INPUT_EMPTY', 'STORAGE_FULL', 'STORAGE_UNAVAILABLE'],
-    handle: async ({ req, query, services, signal }) => {
-      const { upload } = await receiveUpload(req, { services, signal, name: query.name });
+    handle: async ({ req, query, services, caller, signal }) => {
+      const options = { services, caller, signal, name: query.name };
+      const { upload } = await receiveUpload(req, options);
       return { status: 201, json: upload };
     },
   }),
@@ -43,17 +47,19 @@ export const uploadRoutes = [
     description:
       'For servers with object storage. PUT the bytes to the address with its headers, then confirm them: nothing counts before. Bytes that are stored already need not be sent: then the upload comes instead of an address.',
     scope: 'submit',
+    forTenants: true,
     body: PresignRequest,
     responses: {
       200: { description: 'These bytes are stored already.', schema: UploadResource },
       201: { description: 'Where they are to be put.', schema: PresignResource },
     },
     errors: ['INPUT_TOO_LARGE', 'PRESIGN_UNSUPPORTED', 'STORAGE_UNAVAILABLE'],
-    handle: async ({ body, services }) => {
+    handle: async ({ body, services, caller }) => {
       const { name = '', ...announced } = body;
       assertFits(announced, services);
       const direct = directUploads(services);
-      const known = await direct.find(announced.sha256);
+      const isOwn = await ownsUpload(announced.sha256, { services, caller });
+      const known = isOwn ? await direct.find(announced.sha256) : undefined;
       if (known !== undefined) {
         return { status: 200, json: uploadResource(known, cleanName(name), services) };
       }
@@ -71,15 +77,19 @@ export const uploadRoutes = [
     description:
       'The server reads it once. Bytes that are not what was announced are removed. May be sent again.',
     scope: 'submit',
+    forTenants: true,
     body: ConfirmRequest,
     responses: {
       201: { description: 'Stored; jobs name it by its id.', schema: UploadResource },
     },
     errors: ['INPUT_TOO_LARGE', 'UPLOAD_MISMATCH', 'PRESIGN_UNSUPPORTED', 'STORAGE_UNAVAILABLE'],
-    handle: async ({ body, services, signal }) => {
+    handle: async ({ body, services, caller, signal }) => {
       const { name = '', token, ...announced } = body;
       assertFits(announced, services);
-      const stored = await directUploads(services).confirm(token, announced, signal);
+      const { sha256 } = announced;
+      const isKnown = await ownsUpload(sha256, { services, caller });
+      const stored = await directUploads(services).confirm(token, announced, { isKnown, signal });
+      await addUploadOwner(services.queues.connection, sha256, uploadOwner(caller));
       return { status: 201, json: uploadResource(stored, cleanName(name), services) };
     },
   }),

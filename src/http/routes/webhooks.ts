@@ -1,6 +1,7 @@
 /** Webhooks: what became of their deliveries, and the secrets that sign them. */
 import { JobParams } from '../../core/api.ts';
 import { BatchParams } from '../../core/batch-api.ts';
+import { WavepoolError } from '../../core/errors.ts';
 import {
   DeliveryList,
   DeliveryParams,
@@ -9,6 +10,8 @@ import {
   SecretQuery,
   SecretResource,
 } from '../../core/webhook-message.ts';
+import { tenantFor } from '../auth/caller.ts';
+import { assertOwnDelivery, ownBatch, ownJob } from '../own-work.ts';
 import { route } from '../route.ts';
 
 const LOG = {
@@ -25,11 +28,12 @@ const listJobDeliveries = route({
   tag: 'webhooks',
   summary: "What became of a job's webhook",
   scope: 'read',
+  forTenants: true,
   params: JobParams,
   responses: LOG,
   errors: ['JOB_NOT_FOUND'],
-  handle: async ({ params: { id }, services }) => {
-    const { queue } = await services.queues.get(id);
+  handle: async ({ params: { id }, services, caller }) => {
+    const { queue } = await ownJob(id, { services, caller });
     const items = await services.webhooks.deliveries.list({ kind: 'job', queue: queue.name, id });
     return { status: 200, json: { items } };
   },
@@ -42,11 +46,12 @@ const listBatchDeliveries = route({
   tag: 'webhooks',
   summary: "What became of a batch's webhook; its items have their own",
   scope: 'read',
+  forTenants: true,
   params: BatchParams,
   responses: LOG,
   errors: ['BATCH_NOT_FOUND'],
-  handle: async ({ params: { id }, services }) => {
-    await services.batches.get(id);
+  handle: async ({ params: { id }, services, caller }) => {
+    await ownBatch(id, { services, caller });
     const items = await services.webhooks.deliveries.list({ kind: 'batch', id });
     return { status: 200, json: { items } };
   },
@@ -59,13 +64,14 @@ const getDelivery = route({
   tag: 'webhooks',
   summary: 'One delivery with its latest attempts',
   scope: 'read',
+  forTenants: true,
   params: DeliveryParams,
   responses: { 200: { description: 'As it stands.', schema: DeliveryResource } },
   errors: ['DELIVERY_NOT_FOUND'],
-  handle: async ({ params, services }) => ({
-    status: 200,
-    json: await services.webhooks.deliveries.get(params.id),
-  }),
+  handle: async ({ params: { id }, services, caller }) => {
+    await assertOwnDelivery(id, { services, caller });
+    return { status: 200, json: await services.webhooks.deliveries.get(id) };
+  },
 });
 
 const redeliver = route({
@@ -77,13 +83,14 @@ const redeliver = route({
   description:
     'The same body under the same `webhook-id`, with all attempts. One that waits for its next attempt is sent now; one that is just being sent goes on.',
   scope: 'submit',
+  forTenants: true,
   params: DeliveryParams,
   responses: { 202: { description: 'It is on its way.', schema: DeliveryResource } },
   errors: ['DELIVERY_NOT_FOUND'],
-  handle: async ({ params, services }) => ({
-    status: 202,
-    json: await services.webhooks.deliveries.redeliver(params.id),
-  }),
+  handle: async ({ params: { id }, services, caller }) => {
+    await assertOwnDelivery(id, { services, caller });
+    return { status: 202, json: await services.webhooks.deliveries.redeliver(id) };
+  },
 });
 
 const getSecret = route({
@@ -93,11 +100,19 @@ const getSecret = route({
   tag: 'webhooks',
   summary: 'The secrets that sign deliveries',
   scope: 'manage',
+  forTenants: true,
   query: SecretQuery,
   responses: SECRETS,
-  handle: async ({ query, services, res }) => {
+  description:
+    "A tenant's key gets its own secret. The server's, which signs for tenants without one, is not for it.",
+  handle: async ({ query, services, caller, res }) => {
     res.set('Cache-Control', 'no-store');
-    return { status: 200, json: await services.webhooks.secrets.show(query.tenant) };
+    const json = await services.webhooks.secrets.show(tenantFor(caller, query.tenant));
+    // Whoever knows it can sign for every other tenant that has none of its own.
+    if (caller.tenant !== undefined && json.source !== 'tenant') {
+      throw new WavepoolError('FORBIDDEN', 'the tenant has no secret of its own: rotate it');
+    }
+    return { status: 200, json };
   },
 });
 
@@ -108,11 +123,13 @@ const rotateSecret = route({
   tag: 'webhooks',
   summary: 'Make a new secret; the one before stays valid for a while',
   scope: 'manage',
+  forTenants: true,
   body: RotateSecretRequest,
   responses: SECRETS,
-  handle: async ({ body: { tenant, keepOldMs }, services, res }) => {
+  handle: async ({ body, services, caller, res }) => {
     res.set('Cache-Control', 'no-store');
-    return { status: 200, json: await services.webhooks.secrets.rotate(tenant, keepOldMs) };
+    const tenant = tenantFor(caller, body.tenant);
+    return { status: 200, json: await services.webhooks.secrets.rotate(tenant, body.keepOldMs) };
   },
 });
 

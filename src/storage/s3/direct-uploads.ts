@@ -7,6 +7,7 @@ import { WavepoolError } from '../../core/errors.ts';
 import type { UploadId } from '../../core/job.ts';
 import type {
   AnnouncedUpload,
+  ConfirmOptions,
   DirectUploads,
   PresignedUpload,
   StoredUpload,
@@ -57,12 +58,12 @@ export class S3DirectUploads implements DirectUploads {
   async confirm(
     token: string,
     { sha256, bytes }: AnnouncedUpload,
-    signal: AbortSignal,
+    { isKnown, signal }: ConfirmOptions,
   ): Promise<StoredUpload> {
     if (!TOKEN.test(token)) throw new WavepoolError('INVALID_REQUEST', 'token: it is not one');
     const putKey = stagedKey(token);
     const put = await this.#bucket.head(putKey);
-    if (put === undefined) return this.#confirmedBefore(sha256);
+    if (put === undefined) return this.#confirmedBefore(isKnown ? sha256 : undefined);
     // The client can still write where it has put the bytes, but not where they are read and taken from.
     const heldKey = stagedKey(newToken());
     try {
@@ -83,8 +84,8 @@ export class S3DirectUploads implements DirectUploads {
   }
 
   /** The answer to the first confirmation may have been lost. */
-  async #confirmedBefore(id: UploadId): Promise<StoredUpload> {
-    const stored = await this.#stored.find(id);
+  async #confirmedBefore(id: UploadId | undefined): Promise<StoredUpload> {
+    const stored = id === undefined ? undefined : await this.#stored.find(id);
     if (stored === undefined) throw mismatch('nothing was put there');
     return stored;
   }

@@ -254,4 +254,10 @@ function show({ workers, models, failures }) {
 }
 
 await openPage();
-watchFleet(show, showLost);
+/** A tenant's key shows no workers, but jobs. */
+function leaveOrTell(error) {
+  if (error.code === 'FORBIDDEN') location.replace('/dashboard/jobs');
+  else showLost(error);
+}
+
+watchFleet(show, leaveOrTell);
