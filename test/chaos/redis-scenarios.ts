@@ -28,7 +28,7 @@ async function disturb(
     await bench.moreEnds(Math.ceil(part / 4));
     await fault();
     const overAt = performance.now();
-    await bench.moreEnds(1);
+    await bench.nextEnd();
     slowestMs = Math.max(slowestMs, bench.recoveryAfter(overAt) ?? 0);
   }
   await bench.allEnded();

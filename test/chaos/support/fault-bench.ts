@@ -179,6 +179,12 @@ export class FaultBench implements AsyncDisposable {
     await this.until(() => this.#ends.length >= goal);
   }
 
+  /** Resolves when one more job that `add` added has ended, or none is left that could. */
+  async nextEnd(): Promise<void> {
+    const before = this.ended;
+    await this.until(() => this.ended > before || this.outstanding === 0);
+  }
+
   /** Resolves when this holds; looked at after each end of a job. */
   until(holds: () => boolean): Promise<void> {
     return new Promise((resolve) => {
