@@ -146,10 +146,11 @@ class FleetRun {
     const gone = new Promise<void>((resolve) => {
       goOn = resolve;
     });
-    const broken = post(`${first.url}/v1/batches`, async function* () {
+    const firstHalf = async function* () {
       yield lines.slice(0, half).join('');
       await gone;
-    }).then(
+    };
+    const broken = post(`${first.url}/v1/batches`, firstHalf()).then(
       () => false,
       () => true,
     );
@@ -163,9 +164,7 @@ class FleetRun {
     await first.process.ended;
     goOn();
     ensure(await broken, 'a request survived its server');
-    const response = await post(`${servers[1]?.url}/v1/batches`, async function* () {
-      yield lines.join('');
-    });
+    const response = await post(`${servers[1]?.url}/v1/batches`, lines);
     const { id, counts } = BatchSubmission.parse(await response.json());
     ensure(counts.total === files.length, `the batch has ${counts.total} of ${files.length} items`);
     return { id, addedBeforeKill };
@@ -256,7 +255,10 @@ class FleetRun {
 }
 
 /** A body of lines that comes as it comes. */
-async function post(url: string, lines: () => AsyncGenerator<string>): Promise<Response> {
+async function post(
+  url: string,
+  lines: Iterable<string> | AsyncIterable<string>,
+): Promise<Response> {
   const response = await fetch(url, {
     method: 'POST',
     headers: {
@@ -264,7 +266,7 @@ async function post(url: string, lines: () => AsyncGenerator<string>): Promise<R
       'idempotency-key': 'large-batch',
       traceparent: `00-${TRACES.large}-00000000aaaa0000-01`,
     },
-    body: ReadableStream.from(lines()).pipeThrough(new TextEncoderStream()),
+    body: ReadableStream.from(lines).pipeThrough(new TextEncoderStream()),
     duplex: 'half',
   });
   ensure(response.ok, `${url}: ${response.status}`);
