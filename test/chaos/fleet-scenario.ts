@@ -18,7 +18,7 @@ import { jobTraces, type TracedJobs } from './support/fleet-traces.ts';
 const MODEL = 'moonshine-tiny';
 /** Of all files; the rest is the large tenant's. */
 const SMALL_SHARE = 0.1;
-/** Between two looks: 200 jobs are not done in this time. */
+/** Between two looks at what has ended. */
 const LOOK_MS = 50;
 const UPLOADS_AT_ONCE = 8;
 /** How much has ended when the blows fall. */
@@ -42,7 +42,7 @@ export interface FleetReport extends FleetAccount, TracedJobs {
   /** Of the large tenant's jobs, how many were still to come when half of the small one's had ended. */
   readonly largeLeftAtHalfOfSmall: number;
   readonly webhooks: number;
-  /** Told once more, because the failover forgot that they had been told. */
+  /** Deliveries beyond these: whoever is killed in the middle of one leaves it to others, and a failover forgets some. */
   readonly webhooksAgain: number;
 }
 
@@ -52,12 +52,9 @@ export interface FleetSize extends FleetOptions {
 
 export async function runFleet(size: FleetSize): Promise<FleetReport> {
   const small = Math.round(size.files * SMALL_SHARE);
-  const [fleet, largeFiles, smallFiles] = await Promise.all([
-    FleetProcesses.start(size),
-    makeRecordings('large', size.files - small),
-    makeRecordings('small', small),
-  ]);
-  await using _fleet = fleet;
+  const largeFiles = await makeRecordings('large', size.files - small);
+  const smallFiles = await makeRecordings('small', small);
+  await using fleet = await FleetProcesses.start(size);
   const connection = openConnection(fleet.redis.address, { role: 'patient', name: 'account' });
   try {
     const ends = new EndLog(connection, MODEL);
@@ -83,9 +80,8 @@ class FleetRun {
     smallFiles: readonly FleetRecording[],
   ): Promise<FleetReport> {
     const { objects, receiver, servers } = this.#fleet;
-    const survivor = servers[1]?.url ?? '';
     const client = new WavepoolClient({
-      baseUrl: survivor,
+      baseUrl: servers[1]?.url ?? '',
       headers: { traceparent: `00-${TRACES.small}-00000000bbbb0000-01` },
     });
     await inParallel(largeFiles, ({ name, content }) => objects.put(`recordings/${name}`, content));
@@ -96,14 +92,13 @@ class FleetRun {
 
     const beganAt = performance.now();
     const large = await this.#submitLarge(largeFiles, client);
-    const webhook = { url: receiver.url, events: ['finished', 'completed'] as const };
     const { id: smallId } = await client.batches.submit({
       tenant: 'small',
       model: MODEL,
       inputs,
-      webhook: { ...webhook, events: [...webhook.events] },
+      webhook: { url: receiver.url, events: ['finished', 'completed'] },
     });
-    const workerLostMs = await this.#loseWorker();
+    const worker = await this.#loseWorker();
     const failoverMs = await this.#loseRedis();
     const objectsAwayMs = await this.#loseObjects();
     await this.#until(() => this.#ends.jobs === this.#files);
@@ -112,9 +107,8 @@ class FleetRun {
     const seconds = (performance.now() - beganAt) / 1_000;
 
     const told = await this.#webhooksOf(client, smallFiles.length, batches);
-    const accounted = await account({
-      ...{ client, batches, wanted: this.#files, objects, ends: this.#ends },
-    });
+    const sources = { client, batches, wanted: this.#files, objects, ends: this.#ends };
+    const accounted = await account(sources);
     const smallIds = new Set<string>();
     for await (const { id } of client.batches.items(smallId, { pageSize: 200 })) smallIds.add(id);
     return {
@@ -124,7 +118,7 @@ class FleetRun {
       seconds,
       failoverMs,
       objectsAwayMs,
-      workerLostMs: await workerLostMs(),
+      workerLostMs: this.#ends.lastOf(worker.running) - worker.atMs,
       addedBeforeKill: large.addedBeforeKill,
       largeLeftAtHalfOfSmall: this.#largeLeft(smallIds),
     };
@@ -170,13 +164,14 @@ class FleetRun {
     return { id, addedBeforeKill };
   }
 
-  /** @returns what tells, when all has ended, how long its jobs took to come back */
-  async #loseWorker(): Promise<() => Promise<number>> {
+  /** @returns what any worker had at that moment */
+  async #loseWorker(): Promise<{ readonly running: readonly string[]; readonly atMs: number }> {
     await this.#whenEnded(BLOWS.worker);
     const running = await this.#ends.running();
+    ensure(running.length > 0, 'no worker had a job');
     const atMs = Date.now();
     await this.#fleet.killWorker(0);
-    return () => Promise.resolve(this.#ends.lastOf(running) - atMs);
+    return { running, atMs };
   }
 
   /** A Sentinel goes first: two of three are enough to agree on the primary's end. */
