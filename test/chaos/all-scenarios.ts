@@ -3,6 +3,7 @@ import { CANCEL_SCENARIOS } from './cancel-scenarios.ts';
 import { CLOCK_SCENARIOS } from './clock-scenarios.ts';
 import { CRASH_SCENARIOS } from './crash-scenarios.ts';
 import { DISK_SCENARIOS } from './disk-scenarios.ts';
+import { FLEET_SCENARIOS } from './fleet-scenario.ts';
 import { LONG_SCENARIOS } from './long-scenarios.ts';
 import { REDIS_SCENARIOS } from './redis-scenarios.ts';
 import type { Scenario } from './scenario.ts';
@@ -32,6 +33,7 @@ const WHOLE: Readonly<Record<string, ScenarioSize>> = {
   'drain-deadline': { jobs: 12, times: 2 },
   'time-limits': { jobs: 12, times: 1 },
   'lock-lost': { jobs: 12, times: 1 },
+  fleet: { jobs: 2_000, times: 1 },
 };
 
 export const ALL_SCENARIOS: readonly Scenario[] = [
@@ -42,6 +44,7 @@ export const ALL_SCENARIOS: readonly Scenario[] = [
   ...SHUTDOWN_SCENARIOS,
   ...DISK_SCENARIOS,
   ...LONG_SCENARIOS,
+  ...FLEET_SCENARIOS,
 ];
 
 export function wholeSize({ name }: Scenario): ScenarioSize {

@@ -1,11 +1,11 @@
 import { Command } from 'commander';
 import { expect, test } from 'vitest';
+import { modelsOf } from '../../src/cli/options.ts';
 import {
   addResidencyOptions,
   DEFAULT_RESIDENCY,
-  modelsOf,
   residencyOf,
-} from '../../src/cli/options.ts';
+} from '../../src/cli/residency-options.ts';
 import { runCli } from './run-cli.ts';
 
 const FOLDER = import.meta.dirname;
@@ -108,7 +108,10 @@ test('slots without evidence are warned of at the start, and only they', async (
 test('what is said of memory and models is what workers are told', () => {
   const command = addResidencyOptions(new Command());
   command.parse(
-    ['--lazy', '--max-loaded-models', '2', '--idle-unload', '5m', '--min-free-memory', '1G'],
+    [
+      ...['--lazy', '--max-loaded-models', '2', '--idle-unload', '5m', '--min-free-memory', '1G'],
+      ...['--lock-duration', '5s'],
+    ],
     { from: 'user' },
   );
   expect(residencyOf(command.opts())).toEqual({
@@ -118,6 +121,8 @@ test('what is said of memory and models is what workers are told', () => {
     minFreeMemoryMb: 1_024,
     busyTimeoutMs: 0,
     hangLimitMs: 600_000,
+    lockDurationMs: 5_000,
+    stalledIntervalMs: 2_500,
     liveStreams: 0,
   });
   expect(residencyOf(addResidencyOptions(new Command()).opts())).toEqual(DEFAULT_RESIDENCY);

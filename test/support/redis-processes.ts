@@ -20,7 +20,8 @@ const MASTER = 'queue';
 /** Above, a Cluster's second port would leave the range. */
 const HIGHEST_PORT = 50_000;
 
-async function freePort(): Promise<number> {
+/** Free on this machine just now, and so low that ten thousand more is a port, too. */
+export async function freePort(): Promise<number> {
   for (;;) {
     const server = createServer().listen(0, HOST);
     await once(server, 'listening');
@@ -108,22 +109,36 @@ export interface Deployment extends AsyncDisposable {
   readonly replica: RedisProcess;
 }
 
+export interface SentinelDeployment extends Deployment {
+  /** In the order in which the address names them. */
+  readonly sentinels: readonly RedisProcess[];
+}
+
 export interface SentinelSettings {
+  /** @defaultValue 1 */
+  readonly replicas?: number;
+  /** Of each server, beside the usual ones. */
+  readonly settings?: readonly string[];
   readonly password?: string;
   readonly sentinelPassword?: string;
 }
 
-/** A primary, one replica in step with it, and three Sentinels that know each other. */
-export async function startSentinels(passwords: SentinelSettings = {}): Promise<Deployment> {
+/** A primary, replicas in step with it, and three Sentinels that know each other. */
+export async function startSentinels(options: SentinelSettings = {}): Promise<SentinelDeployment> {
   const processes = await redisProcesses();
-  const { password, sentinelPassword } = passwords;
-  const own = password === undefined ? [] : [`requirepass ${password}`, `masterauth ${password}`];
+  const { password, sentinelPassword, replicas: count = 1, settings = [] } = options;
+  const access =
+    password === undefined ? [] : [`requirepass ${password}`, `masterauth ${password}`];
+  const own = [...settings, ...access];
   const primary = await processes.server(own);
-  const replica = await processes.server([...own, `replicaof ${HOST} ${primary.port}`]);
-  await inStep(primary);
+  const follow = () => processes.server([...own, `replicaof ${HOST} ${primary.port}`]);
+  const [replica, ...more] = await Promise.all(Array.from({ length: count }, follow));
+  if (replica === undefined) throw new RangeError('without a replica there is no failover');
+  const replicas = [replica, ...more];
+  await inStep(primary, count);
   const sentinels = await processes.sentinels([
     `sentinel monitor ${MASTER} ${HOST} ${primary.port} 2`,
-    `sentinel known-replica ${MASTER} ${HOST} ${replica.port}`,
+    ...replicas.map(({ port }) => `sentinel known-replica ${MASTER} ${HOST} ${port}`),
     `sentinel down-after-milliseconds ${MASTER} 500`,
     `sentinel failover-timeout ${MASTER} 5000`,
     ...(password === undefined ? [] : [`sentinel auth-pass ${MASTER} ${password}`]),
@@ -142,6 +157,7 @@ export async function startSentinels(passwords: SentinelSettings = {}): Promise<
     address: { kind: 'url', url: `redis+sentinel://${user}${hosts}/${MASTER}${query}` },
     primary,
     replica,
+    sentinels,
     [Symbol.asyncDispose]: () => processes[Symbol.asyncDispose](),
   };
 }
@@ -188,11 +204,14 @@ export async function startCluster(): Promise<Deployment> {
   };
 }
 
-/** The replica has its copy, and confirms what comes after. The primary sends that only when it was asked to. */
-async function inStep(primary: RedisProcess): Promise<void> {
-  await until(async () => /state=online/.test(await primary.client.info('replication')));
+/** The replicas have their copies, and confirm what comes after. The primary sends that only when it was asked to. */
+async function inStep(primary: RedisProcess, replicas = 1): Promise<void> {
+  await until(async () => {
+    const info = await primary.client.info('replication');
+    return (info.match(/state=online/g) ?? []).length === replicas;
+  });
   await primary.client.set('{wavepool}-in-step', '1');
-  await primary.client.wait(1, 0);
+  await primary.client.wait(replicas, 0);
 }
 
 /** Servers tell nobody when they know each other: they are asked again and again. */
