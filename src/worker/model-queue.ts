@@ -2,13 +2,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { DelayedError, type Job, WaitingError, Worker } from 'bullmq';
 import { toWavepoolError, WavepoolError } from '../core/errors.ts';
-import {
-  type JobData,
-  type JobOutcome,
-  JobOwner,
-  type JobProgress,
-  parseJobData,
-} from '../core/job.ts';
+import { type JobData, type JobOutcome, JobOwner, parseJobData } from '../core/job.ts';
 import type { Logger } from '../core/logger.ts';
 import { NO_TRACING, type Tracing } from '../core/tracing.ts';
 import { CancellationListener, type CancellationWatch } from '../queue/cancellation.ts';
@@ -16,6 +10,7 @@ import { openConnection, type RedisAddress, toRedisError } from '../queue/connec
 import { toQueueError } from '../queue/failures.ts';
 import { STAGED_AT } from '../queue/fair-share.ts';
 import { PartLine } from '../queue/part-line.ts';
+import { ProgressTeller } from '../queue/progress-teller.ts';
 import { queueNameOf, queuePrefix } from '../queue/queue-names.ts';
 import { SegmentWriter } from '../queue/segment-stream.ts';
 import { telemetryOf } from '../queue/telemetry.ts';
@@ -62,6 +57,7 @@ export class ModelQueue {
   readonly #cancellations: CancellationListener;
   readonly #lanes: JobLanes;
   readonly #gate: TenantGate;
+  readonly #progress: ProgressTeller;
   /** Lock tokens of the jobs that BullMQ has passed on, by job. */
   readonly #taken = new Map<string, string>();
   #closed: Promise<void> | undefined;
@@ -73,6 +69,10 @@ export class ModelQueue {
     this.#name = queueNameOf(model);
     this.#connection = openConnection(address, { role: 'patient', name: `worker:${model}` });
     this.#gate = new TenantGate({ connection: this.#connection, queue: this.#name, logger });
+    // Progress is for watchers: a job does not fail because it could not be told.
+    this.#progress = new ProgressTeller(this.#connection, this.#name, (err) => {
+      logger.debug({ err }, 'progress could not be told');
+    });
     this.#lanes = new JobLanes({
       open: (places) => this.#openLane(places),
       places: concurrency,
@@ -91,7 +91,7 @@ export class ModelQueue {
       onError,
     });
     const queue = new ModelQueue(options, cancellations);
-    await queue.#lanes.ready();
+    await Promise.all([queue.#lanes.ready(), queue.#progress.prepare()]);
     return queue;
   }
 
@@ -195,7 +195,7 @@ export class ModelQueue {
         signal,
         priority: data.interactive ? 0 : (data.priority ?? job.priority),
         attempt: job.attemptsMade + 1,
-        onProgress: (progress) => tell(job, progress, logger),
+        onProgress: (progress) => this.#progress.tell(jobId, progress),
         openParts: () =>
           PartLine.open({
             address: this.#options.address,
@@ -208,8 +208,10 @@ export class ModelQueue {
         assertOwned: () => this.#assertOwned(job, token, signal),
       });
       await partials.flushed();
+      await this.#progress.sent();
       return outcome;
     } catch (thrown) {
+      await this.#progress.sent();
       throw await this.#explain(thrown, job, token, logger);
     } finally {
       leaveLane();
@@ -280,11 +282,4 @@ function ownerOf({ data }: Pick<Job, 'data'>): JobOwner {
 /** Whether a worker died while it held the job. */
 function isSuspect({ crashCount, killCount = 0 }: JobData): boolean {
   return crashCount + killCount > 0;
-}
-
-/** Progress is for watchers: a job does not fail because it could not be told. */
-function tell(job: TranscribeJob, progress: JobProgress, logger: Logger): void {
-  job.updateProgress(progress).catch((err: unknown) => {
-    logger.debug({ err }, 'progress could not be told');
-  });
 }
