@@ -2,7 +2,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { DelayedError, type Job, WaitingError, Worker } from 'bullmq';
 import { toWavepoolError, WavepoolError } from '../core/errors.ts';
-import { type JobData, type JobOutcome, JobOwner, parseJobData } from '../core/job.ts';
+import { type JobData, type JobOutcome, JobOwner } from '../core/job.ts';
+import { JobDataParser } from '../core/job-data-parser.ts';
 import type { Logger } from '../core/logger.ts';
 import { NO_TRACING, type Tracing } from '../core/tracing.ts';
 import { CancellationListener, type CancellationWatch } from '../queue/cancellation.ts';
@@ -58,8 +59,9 @@ export class ModelQueue {
   readonly #lanes: JobLanes;
   readonly #gate: TenantGate;
   readonly #progress: ProgressTeller;
-  /** Lock tokens of the jobs that BullMQ has passed on, by job. */
-  readonly #taken = new Map<string, string>();
+  readonly #parser = new JobDataParser();
+  /** The jobs that BullMQ has passed on. */
+  readonly #taken = new Map<string, TakenJob>();
   #closed: Promise<void> | undefined;
 
   private constructor(options: ModelQueueOptions, cancellations: CancellationListener) {
@@ -136,13 +138,11 @@ export class ModelQueue {
       },
     );
     held.taking(this.#name, worker.id);
-    const isKnown = (jobId: string, token: string) => this.#taken.get(jobId) === token;
+    const isKnown = (jobId: string, token: string) => this.#taken.get(jobId)?.token === token;
     const lostReplies = new LostReplies({ connection, worker, isKnown, logger });
     const look = () => void lostReplies.look();
     const release = (job: TranscribeJob | undefined): void => {
-      if (!job) return;
-      this.#release(String(job.id));
-      void this.#gate.left(ownerOf(job));
+      if (job) this.#leave(job);
     };
     worker.on('completed', release).on('failed', release);
     connection.on('ready', look);
@@ -164,6 +164,14 @@ export class ModelQueue {
     };
   }
 
+  /** A job has ended, or waits again: another of its tenant may come. */
+  #leave(job: TranscribeJob): void {
+    const jobId = String(job.id);
+    const { tenant } = this.#taken.get(jobId)?.data ?? ownerOf(job);
+    this.#release(jobId);
+    this.#gate.left(tenant);
+  }
+
   /** The queue knows the job's end, or it is another worker's now. */
   #release(jobId: string): void {
     this.#taken.delete(jobId);
@@ -178,9 +186,10 @@ export class ModelQueue {
     let cancellation: CancellationWatch | undefined;
     let leave: (() => void) | undefined;
     const leaveLane = this.#lanes.enter();
-    this.#taken.set(jobId, token);
+    this.#taken.set(jobId, { token });
     try {
-      const data = parseJobData(job.data);
+      const data = this.#parser.parse(job.data);
+      this.#taken.set(jobId, { token, data });
       const { submittedAt } = data;
       const signal = held.hold(this.#name, jobId, token, data.clocks);
       if (!(await this.#gate.enter(jobId, data))) throw new TenantBusyError();
@@ -188,7 +197,9 @@ export class ModelQueue {
       cancellation = await this.#cancellations.watch({ id: jobId, submittedAt, cancel });
       leave = await quarantine.enter(isSuspect(data), signal);
       held.start(this.#name, jobId);
-      const partials = new SegmentWriter(this.#connection, this.#name, jobId);
+      const partials = data.partials
+        ? new SegmentWriter(this.#connection, this.#name, jobId)
+        : undefined;
       const outcome = await processor.process({
         jobId,
         data,
@@ -203,11 +214,11 @@ export class ModelQueue {
             jobId,
             priority: job.priority,
           }),
-        onSegment: data.partials ? (segment) => partials.append(segment) : undefined,
+        onSegment: partials && ((segment) => partials.append(segment)),
         logger,
         assertOwned: () => this.#assertOwned(job, token, signal),
       });
-      await partials.flushed();
+      await partials?.flushed();
       await this.#progress.sent();
       return outcome;
     } catch (thrown) {
@@ -249,8 +260,7 @@ export class ModelQueue {
     }
     if (thrown instanceof TenantBusyError) {
       await job.moveToDelayed(STAGED_AT, token);
-      this.#release(String(job.id));
-      void this.#gate.left(ownerOf(job));
+      this.#leave(job);
       return new DelayedError();
     }
     const error = toWavepoolError(thrown);
@@ -269,6 +279,13 @@ export class ModelQueue {
     else logger.info({ code: error.code }, error.message);
     return toQueueError(error);
   }
+}
+
+interface TakenJob {
+  /** Of its lock. */
+  readonly token: string;
+  /** Once it has been read. */
+  readonly data?: JobData;
 }
 
 /** The job was taken without a place, and its tenant has as many running as it may. */
