@@ -56,9 +56,10 @@ test('a job that ends at once has told its progress before its end, the first on
   queue.on('completed', ({ id }) => story.push(`${id} ended`));
   const connection = await redis.connection();
   await connection.script('FLUSH');
-  await using _worker = await startModelQueue(redis.address, model, 5, async ({ onProgress }) =>
-    onProgress(progressAt(1)),
-  );
+  await using _worker = await startModelQueue(redis.address, model, 5, ({ onProgress }) => {
+    onProgress(progressAt(1));
+    return Promise.resolve();
+  });
   const ids = ['a', 'b', 'c', 'd'];
   await queue.addMany(ids.map(clip));
   await Promise.all(ids.map((id) => queue.waitFor(id)));
