@@ -9,8 +9,8 @@
  * IPC: → 'ready'; {type:'go'} → jobs are taken; → {seconds, cpuSeconds, jobs} when so many as `jobs` have ended; then it waits for its end.
  */
 import { Worker } from 'bullmq';
+import { Redis } from 'ioredis';
 import { createLogger } from '../dist/src/core/logger.js';
-import { openConnection } from '../dist/src/queue/connection.js';
 import { queueNameOf, queuePrefix } from '../dist/src/queue/queue-names.js';
 import { LocalResultStore } from '../dist/src/storage/local-result-store.js';
 import { HeldJobs } from '../dist/src/worker/held-jobs.js';
@@ -69,7 +69,8 @@ function countEnd() {
 }
 
 function openBare() {
-  const connection = openConnection(address, { role: 'patient', name: 'bare' });
+  // As BullMQ's own documentation has it: no connection of ours.
+  const connection = new Redis({ path: address.path, maxRetriesPerRequest: null });
   const run = async (job) => {
     await job.updateProgress(PROGRESS);
     return OUTCOME;
@@ -105,17 +106,19 @@ async function openOurs() {
       return { ...OUTCOME, resultKey: key };
     },
   };
-  const outbox = new Outbox((messages) => process.send(messages));
-  const report = (message) => {
-    // The supervisor is told, as in a worker process.
-    outbox.post(message);
-    if (message.type === 'released') countEnd();
-  };
+  // The supervisor is told, as in a worker process.
+  const outbox = new Outbox((messages) => process.connected && process.send(messages));
+  class CountedJobs extends HeldJobs {
+    release(...job) {
+      super.release(...job);
+      countEnd();
+    }
+  }
   const queue = await ModelQueue.open({
     address,
     model,
     processor,
-    held: new HeldJobs(report),
+    held: new CountedJobs((message) => outbox.post(message)),
     quarantine: new Quarantine(),
     lockDurationMs: LOCK_DURATION_MS,
     stalledIntervalMs: STALLED_INTERVAL_MS,

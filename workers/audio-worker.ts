@@ -39,7 +39,7 @@ async function start(settings: WorkerSettings): Promise<void> {
     const maxObjectBytes = settings.urls.maxBytes;
     const { results, places } = await openStorage({ ...settings, maxObjectBytes });
     tracing = await openTracing(readConfig().tracing, 'worker');
-    const report = (message: WorkerMessage) => outbox.post(message);
+    const report = outbox.post;
     worker = new AudioWorker({
       ...{ settings, engine, planner: engine, results, places, tracing, logger, report },
     });

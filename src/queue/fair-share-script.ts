@@ -11,7 +11,7 @@
  */
 const SHARED = `
 local base, WINDOW, UNPLACED = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
-local call, SHIFT, STEP, REBASE = redis.call, 4294967296, 32, 1048576
+local call, SHIFT, STEP, REBASE, BULK = redis.call, 4294967296, 32, 1048576, 200
 local FRESH = tonumber(ARGV[4]) * 4096
 local KNOWN = 2 * FRESH
 local clocks, tenants, counter, ruleTexts = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
@@ -35,12 +35,13 @@ local function prune(tenant, limit)
     end
     return
   end
-  while true do
-    -- The first of them is the first to be taken.
-    local first = call('ZRANGE', window, 0, 0)[1]
-    if not first or call('ZSCORE', prioritized, first) then return end
-    call('ZREM', window, first)
-  end
+  -- The first of them is the first to be taken.
+  repeat
+    local ids, gone = call('ZRANGE', window, 0, BULK - 1), 0
+    local scores = #ids > 0 and call('ZMSCORE', prioritized, unpack(ids)) or {}
+    while gone < #ids and not scores[gone + 1] do gone = gone + 1 end
+    if gone > 0 then call('ZREMRANGEBYRANK', window, 0, gone - 1) end
+  until gone < BULK
 end
 
 local known = {}
@@ -179,6 +180,53 @@ local function lastWaiting(tenant)
   end
 end
 
+-- As \`place\` does, with few calls for many: by order, as the texts that Redis gave, none of them below 0.
+local function placeAll(tenant, ids, orders)
+  local rule, count = ruleOf(tenant), #ids
+  local clock = math.max(now, tonumber(call('ZSCORE', clocks, tenant) or 0))
+  local number = call('INCRBY', base .. 'pc', count) - count
+  local tags, places = {}, {}
+  if isAheadOfLast(tenant, tonumber(orders[1])) then disordered[tenant] = true end
+  for at, id in ipairs(ids) do
+    local tag = math.min(clock, UNPLACED - 1 - rule.step) + 1
+    clock = tag - 1 + rule.step
+    -- Redis writes a number as a fraction, which is slow.
+    call('HSET', base .. id, 'priority', string.format('%d', tag), 'delay', '0')
+    tags[2 * at - 1], tags[2 * at] = string.format('%d', tag * SHIFT + (number + at) % SHIFT), id
+    places[2 * at - 1], places[2 * at] = orders[at], id
+  end
+  call('ZADD', clocks, clock, tenant)
+  call('ZADD', prioritized, unpack(tags))
+  call('ZREM', delayed, unpack(ids))
+  rule.count = rule.count + call('ZADD', windowOf(tenant), unpack(places))
+  woken = true
+end
+
+-- Lets the first that are staged in while there is room for them; false when there was none.
+local function fillRoom(tenant)
+  local rule = ruleOf(tenant)
+  local room = math.min(rule.most - rule.count, BULK)
+  if room <= 0 or rule.staged <= 0 then return false end
+  local first = call('ZRANGE', stagedOf(tenant), 0, room - 1, 'WITHSCORES')
+  local all, ids, orders = {}, {}, {}
+  for at = 1, #first, 2 do all[#all + 1] = first[at] end
+  if #all == 0 then return false end
+  local times = call('ZMSCORE', delayed, unpack(all))
+  call('ZREMRANGEBYRANK', stagedOf(tenant), 0, #all - 1)
+  rule.staged = rule.staged - #all
+  for at, id in ipairs(all) do
+    local order = first[2 * at]
+    local isThere = tonumber(times[at] or 0) >= FRESH
+    if isThere and tonumber(order) < 0 then
+      place(tenant, id, tonumber(order))
+    elseif isThere then
+      ids[#ids + 1], orders[#orders + 1] = id, order
+    end
+  end
+  if #ids > 0 then placeAll(tenant, ids, orders) end
+  return true
+end
+
 local function sendBack(tenant, id, order)
   stage(tenant, id, order)
   if call('ZSCORE', clocks, tenant) then call('ZINCRBY', clocks, -ruleOf(tenant).step, tenant) end
@@ -191,6 +239,8 @@ local function fill(tenant)
     if not last then break end
     sendBack(tenant, last, order)
   end
+  while fillRoom(tenant) do end
+  -- The window is full: who is more urgent takes the place of who is least.
   for _ = 1, 2 * WINDOW do
     local first = call('ZRANGE', stagedOf(tenant), 0, 0, 'WITHSCORES')
     local id, order = first[1], tonumber(first[2])

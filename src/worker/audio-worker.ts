@@ -29,6 +29,7 @@ import { JobProcessor } from './job-processor.ts';
 import { LiveDesk } from './live-desk.ts';
 import { ModelQueue } from './model-queue.ts';
 import { jobConcurrency } from './model-settings.ts';
+import type { Post } from './outbox.ts';
 import { PartInputs } from './part-inputs.ts';
 import { PartProcessor } from './part-processor.ts';
 import { PartQueue } from './part-queue.ts';
@@ -50,7 +51,7 @@ export interface AudioWorkerOptions {
   /** Closed by the caller. @defaultValue none */
   readonly tracing?: Tracing | undefined;
   readonly logger: Logger;
-  readonly report: (message: WorkerMessage) => void;
+  readonly report: Post<WorkerMessage>;
 }
 
 export class AudioWorker {
@@ -153,6 +154,7 @@ export class AudioWorker {
     } finally {
       await this.#changes?.close();
       clearInterval(this.#alive);
+      this.#held.flush();
     }
   }
 

@@ -2,6 +2,8 @@
 import { WavepoolError } from '../core/errors.ts';
 import type { WorkerMessage } from '../core/ipc.ts';
 import type { JobClocks } from '../core/job.ts';
+import { HeldReports } from './held-reports.ts';
+import type { Post } from './outbox.ts';
 
 /** Aborts a job that no longer belongs to this worker: whatever it would still do must stay without effect. */
 export class LockLostError extends Error {
@@ -18,12 +20,14 @@ interface HeldEntry {
 const MAX_TIMEOUT_MS = 2 ** 31 - 1;
 
 export class HeldJobs {
-  readonly #report: (message: WorkerMessage) => void;
+  readonly #post: Post<WorkerMessage>;
+  readonly #reports: HeldReports;
   readonly #entries = new Map<string, HeldEntry>();
   #ending: Error | undefined;
 
-  constructor(report: (message: WorkerMessage) => void) {
-    this.#report = report;
+  constructor(post: Post<WorkerMessage>) {
+    this.#post = post;
+    this.#reports = new HeldReports(post);
   }
 
   get size(): number {
@@ -32,12 +36,12 @@ export class HeldJobs {
 
   /** Call before the first job is taken under this id: tells the supervisor. */
   taking(queue: string, workerId: string): void {
-    this.#report({ type: 'taking', queue, workerId });
+    this.#post({ type: 'taking', queue, workerId });
   }
 
   /** Tells the supervisor, starts the clock of the job's deadline, and returns the signal that ends the job. */
   hold(queue: string, jobId: string, token: string, clocks: JobClocks): AbortSignal {
-    this.#report({ type: 'held', queue, jobId, token });
+    this.#reports.held(queue, jobId, token);
     const { timeoutMs, deadlineAt } = clocks;
     const entry: HeldEntry = { timeoutMs, abort: new AbortController(), timers: [] };
     if (deadlineAt !== undefined) {
@@ -53,7 +57,7 @@ export class HeldJobs {
 
   /** The job runs from now on: tells the supervisor, and starts the clock of its running time. */
   start(queue: string, jobId: string): void {
-    this.#report({ type: 'started', queue, jobId });
+    this.#reports.started(queue, jobId);
     const entry = this.#entries.get(key(queue, jobId));
     if (entry === undefined || entry.timeoutMs === 0) return;
     const { timeoutMs } = entry;
@@ -77,12 +81,18 @@ export class HeldJobs {
   settle(queue: string, jobId: string): void {
     for (const timer of this.#entries.get(key(queue, jobId))?.timers ?? []) clearTimeout(timer);
     this.#entries.delete(key(queue, jobId));
+    this.#reports.settled(queue, jobId);
+  }
+
+  /** Tells the supervisor what it has not been told yet; for a process that is about to end. */
+  flush(): void {
+    this.#reports.flush();
   }
 
   /** The queue knows the job's end (or the job is another worker's now): nothing to hand back. */
   release(queue: string, jobId: string): void {
     this.settle(queue, jobId);
-    this.#report({ type: 'released', queue, jobId });
+    this.#reports.released(queue, jobId);
   }
 }
 

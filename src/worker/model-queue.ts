@@ -2,13 +2,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { DelayedError, type Job, WaitingError, Worker } from 'bullmq';
 import { toWavepoolError, WavepoolError } from '../core/errors.ts';
-import {
-  type JobData,
-  type JobOutcome,
-  JobOwner,
-  type JobProgress,
-  parseJobData,
-} from '../core/job.ts';
+import { type JobData, type JobOutcome, JobOwner } from '../core/job.ts';
+import { JobDataParser } from '../core/job-data-parser.ts';
 import type { Logger } from '../core/logger.ts';
 import { NO_TRACING, type Tracing } from '../core/tracing.ts';
 import { CancellationListener, type CancellationWatch } from '../queue/cancellation.ts';
@@ -16,6 +11,7 @@ import { openConnection, type RedisAddress, toRedisError } from '../queue/connec
 import { toQueueError } from '../queue/failures.ts';
 import { STAGED_AT } from '../queue/fair-share.ts';
 import { PartLine } from '../queue/part-line.ts';
+import { ProgressTeller } from '../queue/progress-teller.ts';
 import { queueNameOf, queuePrefix } from '../queue/queue-names.ts';
 import { SegmentWriter } from '../queue/segment-stream.ts';
 import { telemetryOf } from '../queue/telemetry.ts';
@@ -62,8 +58,10 @@ export class ModelQueue {
   readonly #cancellations: CancellationListener;
   readonly #lanes: JobLanes;
   readonly #gate: TenantGate;
-  /** Lock tokens of the jobs that BullMQ has passed on, by job. */
-  readonly #taken = new Map<string, string>();
+  readonly #progress: ProgressTeller;
+  readonly #parser = new JobDataParser();
+  /** The jobs that BullMQ has passed on. */
+  readonly #taken = new Map<string, TakenJob>();
   #closed: Promise<void> | undefined;
 
   private constructor(options: ModelQueueOptions, cancellations: CancellationListener) {
@@ -73,6 +71,10 @@ export class ModelQueue {
     this.#name = queueNameOf(model);
     this.#connection = openConnection(address, { role: 'patient', name: `worker:${model}` });
     this.#gate = new TenantGate({ connection: this.#connection, queue: this.#name, logger });
+    // Progress is for watchers: a job does not fail because it could not be told.
+    this.#progress = new ProgressTeller(this.#connection, this.#name, (err) => {
+      logger.debug({ err }, 'progress could not be told');
+    });
     this.#lanes = new JobLanes({
       open: (places) => this.#openLane(places),
       places: concurrency,
@@ -91,7 +93,7 @@ export class ModelQueue {
       onError,
     });
     const queue = new ModelQueue(options, cancellations);
-    await queue.#lanes.ready();
+    await Promise.all([queue.#lanes.ready(), queue.#progress.prepare()]);
     return queue;
   }
 
@@ -136,13 +138,11 @@ export class ModelQueue {
       },
     );
     held.taking(this.#name, worker.id);
-    const isKnown = (jobId: string, token: string) => this.#taken.get(jobId) === token;
+    const isKnown = (jobId: string, token: string) => this.#taken.get(jobId)?.token === token;
     const lostReplies = new LostReplies({ connection, worker, isKnown, logger });
     const look = () => void lostReplies.look();
     const release = (job: TranscribeJob | undefined): void => {
-      if (!job) return;
-      this.#release(String(job.id));
-      void this.#gate.left(ownerOf(job));
+      if (job) this.#leave(job);
     };
     worker.on('completed', release).on('failed', release);
     connection.on('ready', look);
@@ -164,6 +164,14 @@ export class ModelQueue {
     };
   }
 
+  /** A job has ended, or waits again: another of its tenant may come. */
+  #leave(job: TranscribeJob): void {
+    const jobId = String(job.id);
+    const { tenant } = this.#taken.get(jobId)?.data ?? ownerOf(job);
+    this.#release(jobId);
+    this.#gate.left(tenant);
+  }
+
   /** The queue knows the job's end, or it is another worker's now. */
   #release(jobId: string): void {
     this.#taken.delete(jobId);
@@ -178,9 +186,10 @@ export class ModelQueue {
     let cancellation: CancellationWatch | undefined;
     let leave: (() => void) | undefined;
     const leaveLane = this.#lanes.enter();
-    this.#taken.set(jobId, token);
+    this.#taken.set(jobId, { token });
     try {
-      const data = parseJobData(job.data);
+      const data = this.#parser.parse(job.data);
+      this.#taken.set(jobId, { token, data });
       const { submittedAt } = data;
       const signal = held.hold(this.#name, jobId, token, data.clocks);
       if (!(await this.#gate.enter(jobId, data))) throw new TenantBusyError();
@@ -188,14 +197,16 @@ export class ModelQueue {
       cancellation = await this.#cancellations.watch({ id: jobId, submittedAt, cancel });
       leave = await quarantine.enter(isSuspect(data), signal);
       held.start(this.#name, jobId);
-      const partials = new SegmentWriter(this.#connection, this.#name, jobId);
+      const partials = data.partials
+        ? new SegmentWriter(this.#connection, this.#name, jobId)
+        : undefined;
       const outcome = await processor.process({
         jobId,
         data,
         signal,
         priority: data.interactive ? 0 : (data.priority ?? job.priority),
         attempt: job.attemptsMade + 1,
-        onProgress: (progress) => tell(job, progress, logger),
+        onProgress: (progress) => this.#progress.tell(jobId, progress),
         openParts: () =>
           PartLine.open({
             address: this.#options.address,
@@ -203,13 +214,15 @@ export class ModelQueue {
             jobId,
             priority: job.priority,
           }),
-        onSegment: data.partials ? (segment) => partials.append(segment) : undefined,
+        onSegment: partials && ((segment) => partials.append(segment)),
         logger,
         assertOwned: () => this.#assertOwned(job, token, signal),
       });
-      await partials.flushed();
+      await partials?.flushed();
+      await this.#progress.sent();
       return outcome;
     } catch (thrown) {
+      await this.#progress.sent();
       throw await this.#explain(thrown, job, token, logger);
     } finally {
       leaveLane();
@@ -247,8 +260,7 @@ export class ModelQueue {
     }
     if (thrown instanceof TenantBusyError) {
       await job.moveToDelayed(STAGED_AT, token);
-      this.#release(String(job.id));
-      void this.#gate.left(ownerOf(job));
+      this.#leave(job);
       return new DelayedError();
     }
     const error = toWavepoolError(thrown);
@@ -269,6 +281,13 @@ export class ModelQueue {
   }
 }
 
+interface TakenJob {
+  /** Of its lock. */
+  readonly token: string;
+  /** Once it has been read. */
+  readonly data?: JobData;
+}
+
 /** The job was taken without a place, and its tenant has as many running as it may. */
 class TenantBusyError extends Error {}
 
@@ -280,11 +299,4 @@ function ownerOf({ data }: Pick<Job, 'data'>): JobOwner {
 /** Whether a worker died while it held the job. */
 function isSuspect({ crashCount, killCount = 0 }: JobData): boolean {
   return crashCount + killCount > 0;
-}
-
-/** Progress is for watchers: a job does not fail because it could not be told. */
-function tell(job: TranscribeJob, progress: JobProgress, logger: Logger): void {
-  job.updateProgress(progress).catch((err: unknown) => {
-    logger.debug({ err }, 'progress could not be told');
-  });
 }

@@ -7,22 +7,31 @@
  */
 export class Outbox<Message> {
   readonly #send: (messages: readonly Message[]) => void;
-  #waiting: Message[] = [];
+  #waiting: Draft<Message>[] = [];
 
   constructor(send: (messages: readonly Message[]) => void) {
     this.#send = send;
   }
 
   /** In the order of the calls. */
-  post(message: Message): void {
-    if (this.#waiting.push(message) === 1) setImmediate(() => this.flush());
-  }
+  readonly post: Post<Message> = (draft) => {
+    if (this.#waiting.push(draft) === 1) setImmediate(() => this.flush());
+  };
 
   /** Sends now what still waits; for a process that is about to end. */
   flush(): void {
-    const messages = this.#waiting;
-    if (messages.length === 0) return;
+    const drafts = this.#waiting;
     this.#waiting = [];
-    this.#send(messages);
+    const messages = drafts.flatMap((draft) => (isLate(draft) ? draft() : [draft]));
+    if (messages.length > 0) this.#send(messages);
   }
+}
+
+/** A message, or what is asked for messages when they go out. */
+export type Draft<Message> = Message | (() => readonly Message[]);
+
+export type Post<Message> = (draft: Draft<Message>) => void;
+
+function isLate<Message>(draft: Draft<Message>): draft is () => readonly Message[] {
+  return typeof draft === 'function';
 }

@@ -41,6 +41,11 @@ export class Quarantine {
     signal.throwIfAborted();
     let settle: () => void = () => undefined;
     const mine: Visit = { suspect, admit: () => settle(), yields: 0 };
+    // As nearly always: no promise, and nothing that listens.
+    if (!suspect && !this.#isolated && this.#waiting.length === 0) {
+      this.#running.add(mine);
+      return () => this.#leave(mine);
+    }
     await new Promise<void>((resolve) => {
       settle = () => {
         signal.removeEventListener('abort', settle);

@@ -32,16 +32,23 @@ export class TenantGate {
   }
 
   /** Whether a job that was taken may run. Asks nobody for tenants without a limit. */
-  async enter(id: string, { tenant, priority = 0, interactive }: JobData): Promise<boolean> {
-    if (!(await this.#limits.isLimited(tenant))) return true;
-    return this.#share.enter({ id, tenant, priority, interactive: interactive === true });
+  enter(id: string, { tenant, priority = 0, interactive }: JobData): boolean | Promise<boolean> {
+    const ask = () =>
+      this.#share.enter({ id, tenant, priority, interactive: interactive === true });
+    const isLimited = this.#limits.isLimited(tenant);
+    if (typeof isLimited === 'boolean') return isLimited ? ask() : true;
+    return isLimited.then((limited) => (limited ? ask() : true));
   }
 
   /** A job has ended, or was sent back: others of its tenant may come. */
-  async left({ tenant }: Pick<JobData, 'tenant'>): Promise<void> {
-    const isLimited = await this.#limits.isLimited(tenant).catch(() => false);
-    if (isLimited) this.#settling.ask(tenant);
-    else this.#settling.askSoon(tenant);
+  left(tenant: string): void {
+    const settle = (isLimited: boolean): void => {
+      if (isLimited) this.#settling.ask(tenant);
+      else this.#settling.askSoon(tenant);
+    };
+    const isLimited = this.#limits.isLimited(tenant);
+    if (typeof isLimited === 'boolean') settle(isLimited);
+    else isLimited.then(settle, () => settle(false));
   }
 
   close(): Promise<void> {

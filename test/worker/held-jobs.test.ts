@@ -1,5 +1,4 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import type { WorkerMessage } from '../../src/core/ipc.ts';
 import { JobClocks } from '../../src/core/job.ts';
 import { HeldJobs } from '../../src/worker/held-jobs.ts';
 
@@ -7,26 +6,12 @@ beforeEach(() => void vi.useFakeTimers({ now: 1_000_000 }));
 afterEach(() => void vi.useRealTimers());
 
 function heldJobs() {
-  const told: WorkerMessage[] = [];
-  return { held: new HeldJobs((message) => told.push(message)), told };
+  return { held: new HeldJobs(() => undefined) };
 }
 
 const CLOCKS = JobClocks.parse({ timeoutMs: 0 });
 
 describe('HeldJobs', () => {
-  test('tells the supervisor what is held before anything else, what has been started, and what is released', () => {
-    const { held, told } = heldJobs();
-    held.hold('q', 'job', 'token', CLOCKS);
-    held.start('q', 'job');
-    held.settle('q', 'job');
-    held.release('q', 'job');
-    expect(told).toEqual([
-      { type: 'held', queue: 'q', jobId: 'job', token: 'token' },
-      { type: 'started', queue: 'q', jobId: 'job' },
-      { type: 'released', queue: 'q', jobId: 'job' },
-    ]);
-  });
-
   test('a job that runs for longer than its timeout, counted from its start, ends with JOB_TIMEOUT', () => {
     const { held } = heldJobs();
     const signal = held.hold('q', 'job', 't', { ...CLOCKS, timeoutMs: 500 });
