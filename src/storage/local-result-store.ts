@@ -10,6 +10,7 @@ import type { Commit, ResultStore } from './result-store.ts';
 /** A write takes seconds; whatever is older was left by a process that died. */
 const STALE_TEMPORARY_MS = 3_600_000;
 const KEY = /^[0-9a-f]{2}\/([0-9a-f]{64})\.json$/;
+const SHARD = /^[0-9a-f]{2}$/;
 const TEMPORARY_SUFFIX = '.tmp';
 /** Beside the shards, whose names are two digits. */
 const JOURNALS = 'journals';
@@ -134,13 +135,16 @@ function unwritable(path: string, error: unknown): WavepoolError {
 }
 
 async function removeStaleTemporaries(root: string, now: number): Promise<void> {
-  const names = await readdir(root, { recursive: true });
-  for (const name of names) {
-    if (!name.endsWith(TEMPORARY_SUFFIX)) continue;
-    const path = join(root, name);
-    const found = await stat(path).catch(() => undefined);
-    if (found !== undefined && now - found.mtimeMs > STALE_TEMPORARY_MS) {
-      await rm(path, { force: true });
+  // One shard after the other: all together may hold a million results.
+  for (const shard of await readdir(root)) {
+    if (!SHARD.test(shard)) continue;
+    for (const name of await readdir(join(root, shard))) {
+      if (!name.endsWith(TEMPORARY_SUFFIX)) continue;
+      const path = join(root, shard, name);
+      const found = await stat(path).catch(() => undefined);
+      if (found !== undefined && now - found.mtimeMs > STALE_TEMPORARY_MS) {
+        await rm(path, { force: true });
+      }
     }
   }
 }
