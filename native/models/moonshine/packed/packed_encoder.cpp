@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/vectors.h"
 #include "models/moonshine/layers.h"
-#include "models/moonshine/packed/vectors.h"
 #include "models/moonshine/vector_math.h"
 
 namespace wavepool::moonshine {

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <limits>
 
-namespace wavepool::moonshine {
+namespace wavepool::kernels {
 
 // Arithmetic on eight floats. Every reduction has one order, whatever the thread or the batch.
 
@@ -81,4 +81,4 @@ inline constexpr std::int64_t kLanes = 8;
     return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(x)));
 }
 
-}  // namespace wavepool::moonshine
+}  // namespace wavepool::kernels
