@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "kernels/vectors.h"
+#include "kernels/packed/vectors.h"
 #include "models/moonshine/layers.h"
 
 namespace wavepool::moonshine {

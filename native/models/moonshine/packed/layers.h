@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <span>
 
-#include "kernels/arena.h"
+#include "kernels/packed/arena.h"
 #include "models/moonshine/weights.h"
 
 namespace wavepool::moonshine {

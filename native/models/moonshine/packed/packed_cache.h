@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/position_cache.h"
+#include "kernels/packed/position_cache.h"
 #include "models/moonshine/weights.h"
 
 namespace wavepool::moonshine {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "kernels/vectors.h"
+#include "kernels/packed/vectors.h"
 #include "models/moonshine/layers.h"
 
 namespace wavepool::moonshine {

@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "kernels/phases.h"
+#include "kernels/packed/phases.h"
 #include "models/moonshine/front_end.h"
 #include "models/moonshine/network.h"
 #include "models/moonshine/packed/layers.h"

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "framework/tensor_source.h"
-#include "kernels/arena.h"
-#include "kernels/packed_matrix.h"
+#include "kernels/packed/arena.h"
+#include "kernels/packed/packed_matrix.h"
 #include "models/moonshine/weights.h"
 
 namespace wavepool::moonshine {

@@ -6,7 +6,7 @@
 #include <span>
 
 #include "framework/backend.h"
-#include "kernels/arena.h"
+#include "kernels/packed/arena.h"
 
 namespace wavepool::kernels {
 

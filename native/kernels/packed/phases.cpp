@@ -1,4 +1,4 @@
-#include "kernels/phases.h"
+#include "kernels/packed/phases.h"
 
 #include <utility>
 

@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <span>
 
-#include "kernels/arena.h"
-#include "kernels/attention.h"
+#include "kernels/packed/arena.h"
+#include "kernels/packed/attention.h"
 
 namespace wavepool::kernels {
 

@@ -1,10 +1,10 @@
-#include "kernels/attention.h"
+#include "kernels/packed/attention.h"
 
 #include <algorithm>
 #include <array>
 #include <limits>
 
-#include "kernels/vectors.h"
+#include "kernels/packed/vectors.h"
 
 namespace wavepool::kernels {
 namespace {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "framework/tensor_source.h"
-#include "kernels/arena.h"
-#include "kernels/tiles.h"
+#include "kernels/packed/arena.h"
+#include "kernels/packed/tiles.h"
 
 namespace wavepool::kernels {
 

@@ -1,4 +1,4 @@
-#include "kernels/tiles.h"
+#include "kernels/packed/tiles.h"
 
 #include <immintrin.h>
 

@@ -1,8 +1,8 @@
-#include "kernels/position_cache.h"
+#include "kernels/packed/position_cache.h"
 
 #include <immintrin.h>
 
-#include "kernels/vectors.h"
+#include "kernels/packed/vectors.h"
 
 namespace wavepool::kernels {
 namespace {

@@ -1,4 +1,4 @@
-#include "kernels/packed_matrix.h"
+#include "kernels/packed/packed_matrix.h"
 
 #include <immintrin.h>
 
@@ -6,7 +6,7 @@
 #include <array>
 #include <limits>
 
-#include "kernels/vectors.h"
+#include "kernels/packed/vectors.h"
 
 namespace wavepool::kernels {
 namespace {
