@@ -58,7 +58,7 @@ try {
     pairs.wavepool.push([reference, text]);
     pairs.sherpa.push([reference, texts.join(' ')]);
   }
-  sherpa.stop();
+  await sherpa.stop();
   const percent = (rate) => `${(100 * rate).toFixed(2)} %`;
   console.log(`${pairs.wavepool.length} readings, ${segmentCount} segments`);
   console.log(`wavepool run      ${percent(wordErrorRate(pairs.wavepool))}`);

@@ -36,9 +36,19 @@ export class FasterWhisper {
     return started;
   }
 
-  /** Wall seconds without starting and loading; texts in order. */
-  run(files) {
-    return this.#program.ask({ files });
+  pids() {
+    return [this.#program.pid];
+  }
+
+  /** Texts in order. */
+  async run(files) {
+    const startedAt = performance.now();
+    let firstSeconds;
+    const { texts } = await this.#program.ask({ files }, () => {
+      firstSeconds = (performance.now() - startedAt) / 1000;
+    });
+    const seconds = (performance.now() - startedAt) / 1000;
+    return { seconds, firstSeconds: firstSeconds ?? seconds, texts };
   }
 
   stop() {
@@ -50,7 +60,9 @@ export class FasterWhisper {
 export async function runFasterWhisper(python, settings, files) {
   const startedAt = performance.now();
   const started = await FasterWhisper.start(python, settings);
-  const { texts } = await started.run(files);
+  const loaded = (performance.now() - startedAt) / 1000;
+  const { firstSeconds, texts } = await started.run(files);
   await started.stop();
-  return { seconds: (performance.now() - startedAt) / 1000, texts };
+  const seconds = (performance.now() - startedAt) / 1000;
+  return { seconds, firstSeconds: loaded + firstSeconds, texts };
 }

@@ -1,14 +1,14 @@
 """faster-whisper with one set of settings, as bench/whisper.mjs starts it.
 
 Settings (argument, JSON): model, workers, threads, without_timestamps, batch (0: clips, each transcribed on its own by as
-many Python threads as there are workers; otherwise the batched pipeline). A question is {"files": [...]}, the answer
-{"seconds", "texts"}.
+many Python threads as there are workers; otherwise the batched pipeline). A question is {"files": [...]}; {"event": "first"}
+comes with the first segment of text, the answer is {"texts"}.
 """
 
 import json
 import logging
 import sys
-import time
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 from faster_whisper import BatchedInferencePipeline, WhisperModel
@@ -25,6 +25,17 @@ model = WhisperModel(
 pipeline = BatchedInferencePipeline(model=model) if settings["batch"] else model
 
 
+told = threading.Event()
+telling = threading.Lock()
+
+
+def tell_first():
+    with telling:
+        if not told.is_set():
+            told.set()
+            print(json.dumps({"event": "first"}), flush=True)
+
+
 def transcribe(file):
     options = {
         "beam_size": 1,
@@ -34,13 +45,16 @@ def transcribe(file):
     if settings["batch"]:
         options["batch_size"] = settings["batch"]
     segments, _ = pipeline.transcribe(file, **options)
-    return " ".join(segment.text.strip() for segment in segments)
+    texts = []
+    for segment in segments:
+        tell_first()
+        texts.append(segment.text.strip())
+    return " ".join(texts)
 
 
 print(json.dumps({"ready": True}), flush=True)
 with ThreadPoolExecutor(settings["workers"]) as threads:
     for line in sys.stdin:
-        started_at = time.perf_counter()
+        told.clear()
         texts = list(threads.map(transcribe, json.loads(line)["files"]))
-        seconds = time.perf_counter() - started_at
-        print(json.dumps({"seconds": seconds, "texts": texts}), flush=True)
+        print(json.dumps({"texts": texts}), flush=True)

@@ -66,9 +66,18 @@ export class PythonProgram {
     return JSON.parse(value);
   }
 
-  ask(question) {
+  get pid() {
+    return this.#child.pid;
+  }
+
+  /** @param onEvent told what it says before its answer, each with an `event` */
+  async ask(question, onEvent = () => undefined) {
     this.#child.stdin.write(`${JSON.stringify(question)}\n`);
-    return this.#answer();
+    for (;;) {
+      const answer = await this.#answer();
+      if (answer.event === undefined) return answer;
+      onEvent(answer.event);
+    }
   }
 
   async stop() {

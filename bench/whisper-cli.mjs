@@ -5,7 +5,7 @@
  */
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import path from 'node:path';
 import { text } from 'node:stream/consumers';
@@ -21,6 +21,7 @@ const BUILD_OPTIONS = [
 ];
 /** One beam, one candidate: greedy. The text goes to files. */
 const GREEDY = ['-bs', '1', '-bo', '1', '-np', '-otxt'];
+const FIRST_TEXT_LOOK_MS = 10;
 
 function run(command, args) {
   const { status, stdout, stderr } = spawnSync(command, args, {
@@ -45,13 +46,18 @@ export function prepareWhisperCli(cache) {
 /**
  * Files dealt out to processes, each of which is given all of its files in one command and loads the model once.
  * @param options besides those of greedy decoding
- * @returns wall seconds from start to end, and the texts in order
+ * @returns wall seconds from start to end and to the first text, and the texts in order
  */
 export async function runWhisperCli(program, { model, processes, threads, options = [] }, files) {
   const folder = mkdtempSync(path.join(tmpdir(), 'wavepool-bench-cli-'));
   try {
     const output = (index) => path.join(folder, String(index));
     const startedAt = performance.now();
+    const elapsed = () => (performance.now() - startedAt) / 1000;
+    let firstSeconds;
+    const look = setInterval(() => {
+      if (readdirSync(folder).length > 0) firstSeconds ??= elapsed();
+    }, FIRST_TEXT_LOOK_MS);
     await Promise.all(
       Array.from({ length: processes }, async (_, process) => {
         const places = files.flatMap((file, index) =>
@@ -63,14 +69,14 @@ export async function runWhisperCli(program, { model, processes, threads, option
         const [status] = await once(child, 'close');
         if (status !== 0) throw new Error(`whisper-cli ended with ${status}: ${await errors}`);
       }),
-    );
-    const seconds = (performance.now() - startedAt) / 1000;
+    ).finally(() => clearInterval(look));
+    const seconds = elapsed();
     const texts = files.map((_, index) =>
       readFileSync(`${output(index)}.txt`, 'utf8')
         .replaceAll(/\s+/g, ' ')
         .trim(),
     );
-    return { seconds, texts };
+    return { seconds, firstSeconds: firstSeconds ?? seconds, texts };
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }

@@ -3,10 +3,11 @@
  * TypeScript build, the weights. Each step does only what is missing. `--tests` adds what the tests need.
  */
 import { spawnSync } from 'node:child_process';
-import { existsSync, statSync } from 'node:fs';
+import { existsSync, lstatSync, statSync } from 'node:fs';
 import path from 'node:path';
 import process from 'node:process';
 import { fileURLToPath, pathToFileURL } from 'node:url';
+import { ensureS3Server } from './s3-server.mjs';
 import { ensureSystemPackages } from './system-packages.mjs';
 
 export const ROOT = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '..');
@@ -39,6 +40,11 @@ function ensureNodeModules() {
   const installed = path.join(ROOT, 'node_modules/.package-lock.json');
   const lock = path.join(ROOT, 'package-lock.json');
   if (existsSync(installed) && statSync(installed).mtimeMs >= statSync(lock).mtimeMs) return;
+  // `npm ci` empties what the link leads to, which is somebody else's.
+  if (lstatSync(path.dirname(installed), { throwIfNoEntry: false })?.isSymbolicLink())
+    throw new Error(
+      'node_modules is a symbolic link to packages that do not fit package-lock.json',
+    );
   console.log('Installing npm packages');
   // Install scripts are not needed by anything here, and many machines forbid them.
   run('npm', ['ci', '--ignore-scripts', '--no-audit', '--no-fund']);
@@ -54,6 +60,7 @@ export function setup({ forTests = false } = {}) {
   for (const model of [...MODELS, ...(forTests ? TEST_MODELS : [])]) {
     run(process.execPath, ['dist/src/cli/main.js', 'models', 'pull', model, '--quiet']);
   }
+  if (forTests) ensureS3Server();
 }
 
 if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {

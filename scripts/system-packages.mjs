@@ -37,6 +37,8 @@ const TEST_NEEDS = [
     apt: 'libgtest-dev',
     brew: 'googletest',
   },
+  // For an S3 server, in an environment of its own.
+  { name: 'Python', commands: ['python3'], apt: 'python3-venv', brew: 'python' },
   // Tests of the pages skip themselves without it, so that other systems need not have it.
   { name: 'Chromium', commands: ['chromium'], apt: 'chromium', isOptional: true },
 ];

@@ -36,8 +36,10 @@ export {
   type ResultFormat,
   renderResult,
 } from './core/result-formats.ts';
+export { NewSchedule } from './core/schedule.ts';
 export { SpeechActivity, SpeechActivitySegment } from './core/speech-activity.ts';
 export { renderSpeech, SPEECH_FORMATS, type SpeechFormat } from './core/speech-formats.ts';
+export { RateLimit, TenantRules } from './core/tenant.ts';
 export { Transcript, TranscriptSegment, TranscriptWarning } from './core/transcript.ts';
 export {
   renderTranscript,
@@ -47,5 +49,6 @@ export {
 export { AudioQueue } from './queue/audio-queue.ts';
 export type { RedisAddress } from './queue/connection.ts';
 export { EmbeddedRedis } from './queue/embedded-redis.ts';
+export type { ScheduleStore, ScheduleView } from './queue/schedules.ts';
 export { LocalResultStore } from './storage/local-result-store.ts';
 export type { ResultStore } from './storage/result-store.ts';

@@ -3,24 +3,31 @@
  * worker ends, too. Exit codes: 0 after a shutdown that was asked for, 3 when it could not start.
  */
 import process from 'node:process';
+import { readConfig } from '../src/core/config.ts';
 import { toWavepoolError } from '../src/core/errors.ts';
 import { parseSupervisorMessage, type WorkerMessage } from '../src/core/ipc.ts';
 import { createLogger } from '../src/core/logger.ts';
+import type { Tracing } from '../src/core/tracing.ts';
 import type { WorkerSettings } from '../src/core/worker-settings.ts';
 import { NativeEngine } from '../src/engine/native-engine.ts';
 import { EmbeddedRedis } from '../src/queue/embedded-redis.ts';
-import { LocalResultStore } from '../src/storage/local-result-store.ts';
+import { openStorage } from '../src/storage/open-storage.ts';
+import { openTracing } from '../src/tracing/open-tracing.ts';
 import { AudioWorker } from '../src/worker/audio-worker.ts';
+import { Outbox } from '../src/worker/outbox.ts';
 
 /** For a worker that is told to end by itself, and not through its supervisor. */
 const DRAIN_MS = 30_000;
 
 let worker: AudioWorker | undefined;
+let tracing: Tracing | undefined;
 let privateRedisOf: string | undefined;
 
-function report(message: WorkerMessage, sent: () => void = () => undefined): void {
+const outbox = new Outbox<WorkerMessage>((messages) => send(messages));
+
+function send(messages: readonly WorkerMessage[], sent: () => void = () => undefined): void {
   // A supervisor that has gone is noticed by 'disconnect'.
-  if (process.connected) process.send?.(message, undefined, undefined, sent);
+  if (process.connected) process.send?.(messages, undefined, undefined, sent);
   else sent();
 }
 
@@ -29,19 +36,26 @@ async function start(settings: WorkerSettings): Promise<void> {
   privateRedisOf = settings.privateRedisOf;
   try {
     const engine = new NativeEngine({ addon: settings.addonPath });
-    const results = await LocalResultStore.open(settings.resultsDir);
-    worker = new AudioWorker({ settings, engine, planner: engine, results, logger, report });
+    const maxObjectBytes = settings.urls.maxBytes;
+    const { results, places } = await openStorage({ ...settings, maxObjectBytes });
+    tracing = await openTracing(readConfig().tracing, 'worker');
+    const report = (message: WorkerMessage) => outbox.post(message);
+    worker = new AudioWorker({
+      ...{ settings, engine, planner: engine, results, places, tracing, logger, report },
+    });
     await worker.start();
     report({ type: 'ready' });
   } catch (thrown) {
     const { code, detail } = toWavepoolError(thrown);
     if (code === 'INTERNAL') logger.error({ err: thrown }, 'the worker could not start');
-    report({ type: 'failed', code, detail }, () => process.exit(3));
+    send([{ type: 'failed', code, detail }], () => process.exit(3));
   }
 }
 
 async function shutdown(deadlineMs: number): Promise<void> {
   await worker?.close({ deadlineMs });
+  outbox.flush();
+  await tracing?.close();
   process.exit();
 }
 

@@ -1,6 +1,5 @@
 /** Decides whether a file is an input: audio or video by its extension, else by the first bytes of its content. */
 import path from 'node:path';
-import { fileTypeFromFile } from 'file-type';
 
 /**
  * A file with one of these extensions is an input whatever it holds, so that a broken recording is reported and not passed
@@ -28,6 +27,7 @@ export function hasMediaExtension(fileName: string): boolean {
 /** Reads only the head of the file; false when it cannot be read. */
 export async function hasMediaContent(filePath: string): Promise<boolean> {
   try {
+    const { fileTypeFromFile } = await import('file-type');
     const type = await fileTypeFromFile(filePath);
     return type !== undefined && MEDIA_CONTENT.test(type.mime) && !NO_RECORDING.has(type.ext);
   } catch {

@@ -5,12 +5,11 @@ import type { ModelEvidence } from '../core/evidence.ts';
 import { NativeEngine } from '../engine/native-engine.ts';
 import { EvidenceStore } from '../models/evidence-store.ts';
 import { sha256OfFile } from '../models/file-hash.ts';
-import { ModelStore } from '../models/model-store.ts';
+import type { InstalledModel } from '../models/model-store.ts';
 import { peakBytes } from '../models/session-cost.ts';
 import { evidenceMode } from '../worker/slot-admission.ts';
-import type { CliContext } from './context.ts';
 import type { Capacity, CapacityOptions, Machine } from './options.ts';
-import { capacityOf, thisMachine } from './options.ts';
+import { capacityOf } from './options.ts';
 
 /** Within this of the fastest, more slots in fewer processes win: they hold the weights once. */
 const AS_FAST = 0.95;
@@ -52,32 +51,49 @@ function timesRealTime(record: ModelEvidence, slots: number): number | undefined
   return throughput ? throughput.audioSeconds / throughput.wallSeconds : undefined;
 }
 
-/** What the workers are told; without any evidence the addon is not even loaded for it. */
-export async function chooseCapacity(
-  options: CapacityOptions & { readonly model: string },
-  config: Config,
-  context: CliContext,
-): Promise<Capacity> {
-  const machine = { ...thisMachine(), cpu: cpuName() };
-  const plain = capacityOf(options, machine);
-  if (options.slots !== 'auto' || options.unvalidatedSlots !== undefined) return plain;
-  const { modelsDir, addonPath } = config;
-  const models = new ModelStore({ directory: modelsDir, environment: context.environment });
-  const installed = await models.locate(options.model);
+/** What evidence says about a model. */
+export interface Admitted {
+  readonly count: number;
+  /** The largest batch that it covers with more than one slot. */
+  readonly batch: number;
+  readonly record: ModelEvidence | undefined;
+}
+
+const WITHOUT_EVIDENCE: Admitted = { count: 1, batch: 1, record: undefined };
+
+/** Without any evidence the addon is not even loaded for it. */
+export async function askEvidence(
+  installed: InstalledModel,
+  batch: number,
+  { modelsDir, addonPath }: Config,
+): Promise<Admitted> {
   const evidence = new EvidenceStore({ modelsDir });
-  const mode = evidenceMode(plain.batch);
-  if (installed === undefined || !(await evidence.holds(options.model, mode))) return plain;
+  const { id: model, family, task } = installed.entry;
+  const mode = evidenceMode(batch);
+  if (!(await evidence.holds(model, mode))) return WITHOUT_EVIDENCE;
   const { build } = new NativeEngine({ addon: addonPath });
   const identity = {
-    model: options.model,
+    model,
     checkpointSha256: await sha256OfFile(installed.path),
     build: build.identity,
     backend: build.backend,
-    family: installed.entry.family,
-    task: installed.entry.task,
+    family,
+    task,
     mode,
   };
-  const { count, record } = await evidence.admitted(identity, plain.batch);
+  const { count, record } = await evidence.admitted(identity, batch);
+  if (record === undefined) return WITHOUT_EVIDENCE;
+  return { count, batch: record.manifest.batch, record };
+}
+
+/** What is done without a measurement of this very machine: the same every time. */
+export function standardCapacity(
+  options: CapacityOptions,
+  { count, record }: Admitted,
+  machine: SlotChoice['machine'],
+): Capacity {
+  const plain = capacityOf(options, machine);
+  if (options.slots !== 'auto' || options.unvalidatedSlots !== undefined) return plain;
   if (record === undefined || count === 1) return plain;
   const workers = options.workers === 'auto' ? undefined : options.workers;
   const { threads } = options;

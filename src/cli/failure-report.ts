@@ -20,6 +20,7 @@ const WAYS_OUT: Partial<Record<ErrorCode, string>> = {
   NO_WORKER: '`wavepool status` shows the workers there are; start one with `wavepool worker`',
   OUTPUT_BUSY: 'wait for the other run to end, or choose another --out',
   REDIS_UNAVAILABLE: 'check that the server of --redis runs and can be reached',
+  STORAGE_UNSUITABLE: 'docs/operations.md says under "Shared storage" what a bucket must do',
   STORAGE_FULL:
     'make room or check the permissions, then run the same command: it goes on where it was',
 };

@@ -1,32 +1,37 @@
 /** Redis, queues of models, and the supervised worker processes that serve them: what `run` and `worker` stand on. */
 import path from 'node:path';
 import type { Config, LogLevel } from '../core/config.ts';
-import type { HeldJob } from '../core/ipc.ts';
 import { createLogger } from '../core/logger.ts';
+import type { Tracing } from '../core/tracing.ts';
 import { WorkerSettings } from '../core/worker-settings.ts';
 import type { InstalledModel } from '../models/model-store.ts';
-import { AudioQueue } from '../queue/audio-queue.ts';
+import type { AudioQueue } from '../queue/audio-queue.ts';
 import type { RedisAddress } from '../queue/connection.ts';
 import type { WorkerCrash } from '../worker/supervisor.ts';
 import { Supervisor } from '../worker/supervisor.ts';
+import type { HeldOfQueue } from '../worker/worker-process.ts';
 import type { Capacity, Residency } from './options.ts';
 import { DEFAULT_MODEL } from './options.ts';
-import { RedisAccess } from './redis-access.ts';
+import type { RedisAccess } from './redis-access.ts';
 
 export interface FleetOptions {
   readonly config: Config;
-  /** Of each model. */
-  readonly capacity: Capacity;
+  /** Of each model, in their order; the first one's says how many workers there are. */
+  readonly capacities: readonly Capacity[];
   readonly residency: Residency;
   /** At least one. */
   readonly models: readonly InstalledModel[];
   /** Finds the speech. */
   readonly detector: InstalledModel;
   readonly logLevel: LogLevel;
+  /** Which workers `start` waits for. @defaultValue 'every' */
+  readonly startsWith?: 'every' | 'first';
   /** Of an input that is fetched from a URL. @defaultValue that of `UrlLimits` */
   readonly maxUrlBytes?: number;
   /** Ends the wait for a private Redis that does not come up. */
   readonly signal?: AbortSignal;
+  /** Of `queue`. @defaultValue none */
+  readonly tracing?: Tracing;
   readonly onCrash?: (crash: WorkerCrash) => void;
 }
 
@@ -56,22 +61,32 @@ export class Fleet implements AsyncDisposable {
   }
 
   /**
-   * Resolves when every worker takes jobs.
+   * Resolves when its workers take jobs.
    * @throws {WavepoolError} REDIS_MISSING, REDIS_UNAVAILABLE, REDIS_UNSUITABLE, or why a worker could not start
    */
   static async start(options: FleetOptions): Promise<Fleet> {
-    const redis = await RedisAccess.open(options.config, options.signal);
+    let open: (place: Promise<Place>) => void = () => undefined;
+    const place = new Promise<Place>((resolve) => {
+      open = resolve;
+    });
+    const supervisor = superviseWorkers(options, place);
+    // Processes take as long to start as all the rest does: they come first.
+    const started = supervisor.start(options.startsWith);
+    open(openPlace(options));
+    // Its failure is told below, when the place is open or known to be none.
+    started.catch(() => undefined);
+    const { queue, redis } = await place.catch(async (error: unknown) => {
+      await supervisor.close({ deadlineMs: 0 });
+      throw error;
+    });
     try {
-      const { address } = redis;
-      const model = options.models[0]?.entry.id ?? DEFAULT_MODEL;
-      const queue = await AudioQueue.open({ address, model, whenDisconnected: 'wait' });
-      const fleet = new Fleet(queue, superviseWorkers(options, address, queue), redis);
-      await fleet.#startWorkers();
-      return fleet;
+      await started;
     } catch (error) {
+      await queue.close();
       await redis[Symbol.asyncDispose]();
       throw error;
     }
+    return new Fleet(queue, supervisor, redis);
   }
 
   /** Workers take no more jobs; resolves when those they hold have ended or the time is up. */
@@ -95,15 +110,6 @@ export class Fleet implements AsyncDisposable {
     return this.close();
   }
 
-  async #startWorkers(): Promise<void> {
-    try {
-      await this.#supervisor.start();
-    } catch (error) {
-      await this.queue.close();
-      throw error;
-    }
-  }
-
   async #close(): Promise<void> {
     await this.#supervisor.close({ deadlineMs: 0 });
     await this.queue.close();
@@ -111,21 +117,41 @@ export class Fleet implements AsyncDisposable {
   }
 }
 
-function superviseWorkers(
-  options: FleetOptions,
-  address: RedisAddress,
-  queue: AudioQueue,
-): Supervisor {
-  const { config, capacity, residency, models, detector, logLevel, onCrash } = options;
-  const { slots, unvalidatedSlots, batch, threads, workers } = capacity;
+/** What producers and workers of a fleet share. */
+interface Place {
+  readonly redis: RedisAccess;
+  readonly queue: AudioQueue;
+}
+
+/** The clients of Redis are loaded here, beside the worker processes that have been started before. */
+async function openPlace({ config, models, signal, tracing }: FleetOptions): Promise<Place> {
+  const { RedisAccess } = await import('./redis-access.ts');
+  const redis = await RedisAccess.open(config, signal);
+  try {
+    const { address } = redis;
+    const model = models[0]?.entry.id ?? DEFAULT_MODEL;
+    const { AudioQueue } = await import('../queue/audio-queue.ts');
+    const queue = await AudioQueue.open({ address, model, tracing, whenDisconnected: 'wait' });
+    return { redis, queue };
+  } catch (error) {
+    await redis[Symbol.asyncDispose]();
+    throw error;
+  }
+}
+
+function settingsOf(options: FleetOptions, address: RedisAddress): WorkerSettings {
+  const { config, capacities, residency, models, detector, logLevel } = options;
+  const { unvalidatedSlots } = firstOf(capacities);
   const { busyTimeoutMs, ...memory } = residency;
-  const settings = WorkerSettings.parse({
+  return WorkerSettings.parse({
     redis: address,
     privateRedisOf: config.redisUrl === undefined ? config.dataDir : undefined,
     resultsDir: resultsFolder(config),
     uploadsDir: uploadsFolder(config),
     urls: { maxBytes: options.maxUrlBytes },
-    models: models.map(({ entry: { id }, path: file }) => {
+    s3: config.s3,
+    models: models.map(({ entry: { id }, path: file }, index) => {
+      const { slots, batch, threads } = capacities[index] ?? firstOf(capacities);
       return { id, path: file, slots, batch, threads, busyTimeoutMs };
     }),
     modelsDir: config.modelsDir,
@@ -136,12 +162,24 @@ function superviseWorkers(
     addonPath: config.addonPath,
     logLevel,
   });
+}
+
+function firstOf(capacities: readonly Capacity[]): Capacity {
+  const [first] = capacities;
+  if (first === undefined) throw new RangeError('a fleet serves at least one model');
+  return first;
+}
+
+function superviseWorkers(options: FleetOptions, place: Promise<Place>): Supervisor {
+  const { capacities, logLevel, onCrash } = options;
   const supervisor = new Supervisor({
-    settings,
-    workers,
+    settings: place.then(({ redis }) => settingsOf(options, redis.address)),
+    workers: firstOf(capacities).workers,
     logger: createLogger(logLevel, 'supervisor'),
     handBack: async (held) => {
-      for (const [name, jobs] of held) await handBackTo(name, jobs, address, queue);
+      const { queue, redis } = await place;
+      const { address } = redis;
+      for (const [name, ofQueue] of held) await handBackTo(name, ofQueue, address, queue);
     },
   });
   if (onCrash !== undefined) supervisor.on('crash', onCrash);
@@ -151,14 +189,15 @@ function superviseWorkers(
 /** Workers serve models that were loaded later, too: their queues are opened when they are needed. */
 async function handBackTo(
   model: string,
-  jobs: readonly HeldJob[],
+  { jobs, workerIds }: HeldOfQueue,
   address: RedisAddress,
   first: AudioQueue,
 ): Promise<void> {
   if (model === first.name) {
-    await first.handBack(jobs);
+    await first.handBack(jobs, workerIds);
     return;
   }
+  const { AudioQueue } = await import('../queue/audio-queue.ts');
   await using queue = await AudioQueue.open({ address, model, whenDisconnected: 'wait' });
-  await queue.handBack(jobs);
+  await queue.handBack(jobs, workerIds);
 }

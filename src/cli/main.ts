@@ -2,7 +2,6 @@
 /** The `wavepool` program: the process's streams, environment and signals for the commands. */
 import process from 'node:process';
 import { processEnvironment, readConfig } from '../core/config.ts';
-import { NativeEngine } from '../engine/native-engine.ts';
 import type { CliContext } from './context.ts';
 import { printLine } from './context.ts';
 import { EXIT, exitCodeOf } from './exit-codes.ts';
@@ -35,8 +34,10 @@ async function main(): Promise<void> {
       exitCode: EXIT.done,
     };
     process.exitCode = await runCommandLine(process.argv.slice(2), context, {
-      loadAddon: ({ addonPath }) =>
-        Promise.resolve(new NativeEngine({ addon: addonPath }).build.identity),
+      loadAddon: async ({ addonPath }) => {
+        const { NativeEngine } = await import('../engine/native-engine.ts');
+        return new NativeEngine({ addon: addonPath }).build.identity;
+      },
     });
   } catch (error) {
     printLine(stderr, `wavepool: ${error instanceof Error ? error.message : String(error)}`);

@@ -1,9 +1,12 @@
 /** One model as `wavepool models list` and `show` tell of it. */
+import type { TunedLayout } from '../core/tuning.ts';
 import { catalogueEntry, findEntry } from '../models/catalogue.ts';
 import type { Origin } from '../models/catalogue-entry.ts';
 import { EvidenceStore } from '../models/evidence-store.ts';
 import { downloadBytes, type ListedModel } from '../models/model-store.ts';
 import { type Source, sourceBytes, sourceIntegrity, sourceLabel } from '../models/source.ts';
+import { TuningStore } from '../models/tuning/tuning-store.ts';
+import { describeTuning } from './auto-capacity.ts';
 import { formatBytes } from './quantities.ts';
 import { textTable } from './text-table.ts';
 
@@ -27,6 +30,20 @@ export interface ModelRow {
   /** In the order in which they are tried; empty for an imported model. */
   readonly sources: readonly SourceRow[];
   readonly validated: readonly ValidatedRow[];
+  /** What `--slots auto --batch auto` measured and chose, by machine. */
+  readonly tuned: readonly TunedRow[];
+}
+
+export interface TunedRow {
+  readonly cpu: string;
+  readonly cores: number;
+  readonly build: string;
+  /** Whether it is about the installed weights. */
+  readonly current: boolean;
+  readonly measuredAt: string;
+  readonly chosen: TunedLayout;
+  /** For people: the layout, its speed, and among how many it was found. */
+  readonly summary: string;
 }
 
 export interface SourceRow {
@@ -70,7 +87,22 @@ export async function describeModel(model: ListedModel, modelsDir: string): Prom
     quantized: record?.quantized ?? null,
     sources: known?.origins.flatMap(describeOrigin) ?? [],
     validated: await validatedOf(id, record?.weights.sha256, modelsDir),
+    tuned: await tunedOf(id, record?.weights.sha256, modelsDir),
   };
+}
+
+async function tunedOf(
+  id: string,
+  sha256: string | undefined,
+  modelsDir: string,
+): Promise<TunedRow[]> {
+  const records = await new TuningStore(modelsDir).all(id);
+  return records.map((record) => {
+    const { cpu, cores, build, checkpointSha256 } = record.identity;
+    const { measuredAt, chosen } = record;
+    const current = checkpointSha256 === sha256;
+    return { cpu, cores, build, current, measuredAt, chosen, summary: describeTuning(record) };
+  });
 }
 
 function sourceOf({ entry, installed }: ListedModel): string {
@@ -169,6 +201,10 @@ export function modelDetails(row: ModelRow): string {
   for (const { mode, slots, build, current } of row.validated) {
     const about = current ? 'these weights' : 'other weights, so it does not count';
     lines.push(['validated', `${mode}: ${slots} slots, build ${build}, ${about}`]);
+  }
+  for (const { cpu, cores, current, summary } of row.tuned) {
+    const about = current ? '' : ', for other weights';
+    lines.push(['tuned', `${summary}; ${cores} × ${cpu}${about}`]);
   }
   if (row.validated.length === 0) {
     lines.push(['validated', `nothing here; wavepool models validate ${row.id} --slots 4`]);

@@ -6,6 +6,7 @@ import { InvalidArgumentError, Option } from 'commander';
 import type { Config } from '../core/config.ts';
 import { WavepoolError } from '../core/errors.ts';
 import { parseRawAudioFormat, RAW_CODECS, type RawAudioFormat } from '../core/job.ts';
+import { type ObjectPlace, parseObjectPlace } from '../core/s3-settings.ts';
 import { type CliContext, printLine } from './context.ts';
 
 export const DEFAULT_MODEL = 'moonshine-tiny';
@@ -18,6 +19,8 @@ const AUTO_BATCH = 8;
 /** One thread per slot: threads of one graph wait for each other actively, and collapse when a core is taken away. */
 const AUTO_THREADS = 1;
 const MAX_AUTO_WORKERS = 8;
+/** Without evidence for the mode `streaming` it is one. */
+const LIVE_STREAMS = 4;
 /** Far more than any batch takes. */
 const HANG_LIMIT_MS = 600_000;
 /** What a worker with one slot takes, with room to spare. */
@@ -29,6 +32,8 @@ export interface PlaceOptions {
   readonly dataDir?: string;
   readonly modelsDir?: string;
   readonly redis?: string;
+  readonly storage?: ObjectPlace;
+  readonly objectRoot?: readonly ObjectPlace[];
 }
 
 export interface CapacityOptions {
@@ -37,6 +42,17 @@ export interface CapacityOptions {
   readonly batch: CountOrAuto;
   readonly threads: number;
   readonly workers: CountOrAuto;
+  /** Set by `addCapacityOptions` from how the command was typed. */
+  readonly tuning?: TuningWish;
+}
+
+/** Whether what is `auto` is to be measured. */
+export interface TuningWish {
+  /** `auto` was typed, not left out. */
+  readonly wanted: boolean;
+  /** Even if it is known. */
+  readonly again: boolean;
+  readonly threadsTyped: boolean;
 }
 
 /** Capacity as the workers are told. */
@@ -57,6 +73,8 @@ export interface ResidencyOptions {
   readonly minFreeMemory: number;
   readonly busyTimeout: number;
   readonly hangLimit: number;
+  /** Of the commands whose workers servers reach. */
+  readonly liveStreams?: number;
 }
 
 /** As the workers are told. */
@@ -67,6 +85,7 @@ export interface Residency {
   readonly minFreeMemoryMb: number;
   readonly busyTimeoutMs: number;
   readonly hangLimitMs: number;
+  readonly liveStreams: number;
 }
 
 /** For options that may be given more than once. */
@@ -151,6 +170,32 @@ export function addPlaceOptions(command: Command): Command {
     .option('--redis <url>', 'an existing Redis; without it a private one is started');
 }
 
+export function addStorageOption(command: Command): Command {
+  return command.addOption(
+    new Option(
+      '--storage <s3://bucket/prefix>',
+      'keep results and uploads there, for all machines, and not in the data directory',
+    ).argParser(parsePlace),
+  );
+}
+
+export function addObjectRootOption(command: Command): Command {
+  return command.addOption(
+    new Option(
+      '--object-root <s3://bucket/prefix>',
+      'allow inputs that are objects below this (repeatable)',
+    ).argParser((text, before: readonly ObjectPlace[] = []) => [...before, parsePlace(text)]),
+  );
+}
+
+function parsePlace(text: string): ObjectPlace {
+  try {
+    return parseObjectPlace(text);
+  } catch {
+    throw new InvalidArgumentError('Use s3://BUCKET or s3://BUCKET/PREFIX.');
+  }
+}
+
 export function addCapacityOptions(command: Command): Command {
   return command
     .addOption(
@@ -177,7 +222,23 @@ export function addCapacityOptions(command: Command): Command {
       new Option('--workers <n|auto>', 'worker processes')
         .argParser(parseCountOrAuto(64))
         .default('auto'),
-    );
+    )
+    .option('--retune', 'measure again what --slots auto and --batch auto choose')
+    .hook('preAction', (ran) => {
+      ran.setOptionValue('tuning', tuningWish(ran));
+    });
+}
+
+/** `--slots auto` and `--batch auto` measure when they are typed; a command without them never takes that time. */
+function tuningWish(command: Command): TuningWish {
+  const isTyped = (name: string) => command.getOptionValueSource(name) === 'cli';
+  const isAuto = (name: string) => isTyped(name) && command.getOptionValue(name) === 'auto';
+  const again = command.getOptionValue('retune') === true;
+  return {
+    wanted: again || isAuto('slots') || isAuto('batch'),
+    again,
+    threadsTyped: isTyped('threads'),
+  };
 }
 
 export function addResidencyOptions(command: Command): Command {
@@ -216,6 +277,22 @@ export function addResidencyOptions(command: Command): Command {
     );
 }
 
+export function addLiveOption(command: Command): Command {
+  return command.addOption(
+    new Option(
+      '--live-streams <n>',
+      'live streams that one worker takes at once, as far as evidence admits; 0 takes none',
+    )
+      .argParser(parseLiveStreams)
+      .default(LIVE_STREAMS),
+  );
+}
+
+function parseLiveStreams(text: string): number {
+  if (/^\d+$/.test(text) && Number(text) <= MAX_SLOTS) return Number(text);
+  throw new InvalidArgumentError(`Use a whole number from 0 to ${MAX_SLOTS}.`);
+}
+
 export function residencyOf(options: ResidencyOptions): Residency {
   return {
     lazy: options.lazy === true,
@@ -224,6 +301,7 @@ export function residencyOf(options: ResidencyOptions): Residency {
     minFreeMemoryMb: Math.ceil(options.minFreeMemory / 2 ** 20),
     busyTimeoutMs: options.busyTimeout,
     hangLimitMs: options.hangLimit,
+    liveStreams: options.liveStreams ?? 0,
   };
 }
 
@@ -234,6 +312,7 @@ export const DEFAULT_RESIDENCY: Residency = {
   minFreeMemoryMb: 0,
   busyTimeoutMs: 0,
   hangLimitMs: HANG_LIMIT_MS,
+  liveStreams: 0,
 };
 
 /** A count without evidence is a choice of whoever starts the command. */
@@ -260,9 +339,14 @@ export function addOutputOptions(command: Command): Command {
 
 /** The configuration with what was typed in its place. */
 export function placesOf(config: Config, options: PlaceOptions): Config {
-  const { dataDir, modelsDir, redis } = options;
+  const { dataDir, modelsDir, redis, storage, objectRoot } = options;
   return {
     ...config,
+    s3: {
+      ...config.s3,
+      ...(storage === undefined ? {} : { place: storage }),
+      ...(objectRoot === undefined ? {} : { inputRoots: [...objectRoot] }),
+    },
     ...(dataDir === undefined ? {} : { dataDir: path.resolve(dataDir) }),
     ...(modelsDir === undefined ? {} : { modelsDir: path.resolve(modelsDir) }),
     ...(redis === undefined ? {} : { redisUrl: redisUrl(redis) }),
@@ -279,13 +363,18 @@ export function thisMachine(): Machine {
   return { cores: availableParallelism(), freeBytes: freemem() };
 }
 
+/** Worker processes that memory holds. */
+export function fittingWorkers(freeBytes: number): number {
+  return Math.floor(freeBytes / WORKER_BYTES);
+}
+
 /** Counts for what was left to us: a core for every compute thread, as far as memory goes. */
 export function capacityOf(options: CapacityOptions, machine = thisMachine()): Capacity {
   const slots = options.unvalidatedSlots ?? (options.slots === 'auto' ? AUTO_SLOTS : options.slots);
   const { threads } = options;
   const fitting = Math.min(
     Math.floor(machine.cores / (slots * threads)),
-    Math.floor(machine.freeBytes / WORKER_BYTES),
+    fittingWorkers(machine.freeBytes),
     MAX_AUTO_WORKERS,
   );
   return {

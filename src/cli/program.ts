@@ -3,29 +3,48 @@ import { Command, CommanderError } from 'commander';
 import { packageVersion } from '../core/package-version.ts';
 import type { CliContext } from './context.ts';
 import type { DoctorProbes } from './doctor-checks.ts';
-import { addDoctorCommand } from './doctor-command.ts';
-import { addEnqueueCommand } from './enqueue-command.ts';
 import type { ExitCode } from './exit-codes.ts';
 import { EXIT, exitCodeOf } from './exit-codes.ts';
 import { reportFailure } from './failure-report.ts';
-import { addFrameworkCommand } from './framework-command.ts';
-import { addJobsCommand } from './jobs-command.ts';
-import { addKeysCommand } from './keys-command.ts';
-import { DETECTOR_MODEL, openModels } from './model-access.ts';
-import { addModelsCommand } from './models-command.ts';
 import { DEFAULT_MODEL } from './options.ts';
-import { addRunCommand } from './run-command.ts';
-import { addServeCommand } from './serve-command.ts';
-import { addStatusCommand } from './status-command.ts';
-import { addWatchCommand } from './watch-command.ts';
-import { addWorkerCommand } from './worker-command.ts';
 
 export interface ProgramServices {
   /** See `DoctorProbes`. */
   readonly loadAddon: (config: CliContext['config']) => Promise<string>;
 }
 
-export function buildProgram(context: CliContext, services: ProgramServices): Command {
+type AddCommand = (program: Command, context: CliContext, services: ProgramServices) => void;
+
+/** In the order of the help. Each brings its own part of the product, so only the one that is wanted is loaded. */
+const COMMANDS: Readonly<Record<string, () => Promise<AddCommand>>> = {
+  run: async () => (await import('./run-command.ts')).addRunCommand,
+  watch: async () => (await import('./watch-command.ts')).addWatchCommand,
+  worker: async () => (await import('./worker-command.ts')).addWorkerCommand,
+  serve: async () => (await import('./serve-command.ts')).addServeCommand,
+  keys: async () => (await import('./keys-command.ts')).addKeysCommand,
+  enqueue: async () => (await import('./enqueue-command.ts')).addEnqueueCommand,
+  jobs: async () => (await import('./jobs-command.ts')).addJobsCommand,
+  webhooks: async () => (await import('./webhooks-command.ts')).addWebhooksCommand,
+  schedules: async () => (await import('./schedules-command.ts')).addSchedulesCommand,
+  tenants: async () => (await import('./tenants-command.ts')).addTenantsCommand,
+  limits: async () => (await import('./limits-command.ts')).addLimitsCommand,
+  status: async () => (await import('./status-command.ts')).addStatusCommand,
+  models: async () => (await import('./models-command.ts')).addModelsCommand,
+  framework: async () => (await import('./framework-command.ts')).addFrameworkCommand,
+  bench: async () => (await import('./bench-command.ts')).addBenchCommand,
+  doctor: async () => {
+    const { addDoctorCommand } = await import('./doctor-command.ts');
+    return (program, context, services) =>
+      addDoctorCommand(program, context, (config) => probesOf(config, context, services));
+  },
+};
+
+/** @param wanted the command to be loaded; all of them when it is none */
+async function buildProgram(
+  wanted: string | undefined,
+  context: CliContext,
+  services: ProgramServices,
+): Promise<Command> {
   const program = new Command('wavepool')
     .description('durable batch processing of audio on your own hardware')
     .version(packageVersion())
@@ -35,23 +54,10 @@ export function buildProgram(context: CliContext, services: ProgramServices): Co
       writeErr: (text) => context.stderr.write(text),
     })
     .exitOverride();
-  addRunCommand(program, context);
-  addWatchCommand(program, context);
-  addWorkerCommand(program, context);
-  addServeCommand(program, context);
-  addKeysCommand(program, context);
-  addEnqueueCommand(program, context);
-  addJobsCommand(program, context);
-  addStatusCommand(program, context);
-  addModelsCommand(program, context);
-  addFrameworkCommand(program, context);
-  addDoctorCommand(program, context, (config): DoctorProbes => {
-    return {
-      config,
-      loadAddon: () => services.loadAddon(config),
-      missingModels: () => missingModels(config, context),
-    };
-  });
+  const one =
+    wanted !== undefined && Object.hasOwn(COMMANDS, wanted) ? COMMANDS[wanted] : undefined;
+  const loaders = one === undefined ? Object.values(COMMANDS) : [one];
+  for (const load of loaders) (await load())(program, context, services);
   return program;
 }
 
@@ -62,7 +68,8 @@ export async function runCommandLine(
   services: ProgramServices,
 ): Promise<ExitCode> {
   try {
-    await buildProgram(context, services).parseAsync(argv, { from: 'user' });
+    const program = await buildProgram(argv[0], context, services);
+    await program.parseAsync(argv, { from: 'user' });
     return context.exitCode;
   } catch (error) {
     // Commander has printed its message or the help that was asked for.
@@ -72,7 +79,20 @@ export async function runCommandLine(
   }
 }
 
+function probesOf(
+  config: CliContext['config'],
+  context: CliContext,
+  services: ProgramServices,
+): DoctorProbes {
+  return {
+    config,
+    loadAddon: () => services.loadAddon(config),
+    missingModels: () => missingModels(config, context),
+  };
+}
+
 async function missingModels(config: CliContext['config'], context: CliContext): Promise<string[]> {
+  const { DETECTOR_MODEL, openModels } = await import('./model-access.ts');
   const needed: readonly string[] = [DEFAULT_MODEL, DETECTOR_MODEL];
   const listed = await openModels(config, context).list();
   return listed

@@ -5,7 +5,6 @@ import { resolveRoots } from '../bulk/scan.ts';
 import { WavepoolError } from '../core/errors.ts';
 import type { RawAudioFormat } from '../core/job.ts';
 import type { ResultFormat } from '../core/result-formats.ts';
-import { chooseCapacity } from './auto-slots.ts';
 import type { CliContext } from './context.ts';
 import type { CapacityOptions, PlaceOptions } from './options.ts';
 import {
@@ -13,6 +12,7 @@ import {
   addInputFormatOption,
   addOutputOptions,
   addPlaceOptions,
+  addStorageOption,
   placesOf,
   warnUnvalidated,
 } from './options.ts';
@@ -61,6 +61,7 @@ export function addRunCommand(program: Command, context: CliContext): void {
   addInputFormatOption(command);
   addCapacityOptions(command);
   addPlaceOptions(command);
+  addStorageOption(command);
   addOutputOptions(command);
   command.addHelpText('after', HELP).action(async (paths: string[], options: RunOptions) => {
     warnUnvalidated(options, context);
@@ -89,7 +90,7 @@ async function requestOf(
     ...task,
     rawFormat: options.inputFormat,
     watch: undefined,
-    capacity: await chooseCapacity({ ...options, model: task.model }, config, context),
+    capacity: options,
     config,
     json,
     quiet: options.quiet === true,

@@ -9,11 +9,14 @@ import type { Config, LogLevel } from '../core/config.ts';
 import type { RawAudioFormat } from '../core/job.ts';
 import type { JobResult } from '../core/job-result.ts';
 import { type ResultFormat, renderResult } from '../core/result-formats.ts';
+import { NO_TRACING, type Tracing } from '../core/tracing.ts';
 import type { Transcript } from '../core/transcript.ts';
 import { renderTranscript } from '../core/transcript-formats.ts';
 import type { InstalledModel } from '../models/model-store.ts';
-import { LocalResultStore } from '../storage/local-result-store.ts';
+import { openStorage } from '../storage/open-storage.ts';
+import { openTracing } from '../tracing/open-tracing.ts';
 import type { WorkerCrash } from '../worker/supervisor.ts';
+import { chooseCapacity } from './auto-capacity.ts';
 import type { CliContext } from './context.ts';
 import { printLine } from './context.ts';
 import type { ExitCode } from './exit-codes.ts';
@@ -22,7 +25,7 @@ import { Fleet, resultsFolder } from './fleet.ts';
 import type { InterruptWatch } from './interrupts.ts';
 import { isInterruption, watchInterrupts } from './interrupts.ts';
 import { DETECTOR_MODEL, openModels, pullModel } from './model-access.ts';
-import type { Capacity } from './options.ts';
+import type { Capacity, CapacityOptions } from './options.ts';
 import { DEFAULT_RESIDENCY } from './options.ts';
 import type { ProgressView } from './run-progress.ts';
 import { NO_PROGRESS, showProgress } from './run-progress.ts';
@@ -55,7 +58,7 @@ export interface RunRequest extends TaskChoice {
   readonly rawFormat: RawAudioFormat | undefined;
   /** Goes on with what comes into the one directory, until it is stopped. */
   readonly watch: { readonly stableMs: number } | undefined;
-  readonly capacity: Capacity;
+  readonly capacity: CapacityOptions;
   readonly config: Config;
   readonly json: boolean;
   readonly quiet: boolean;
@@ -70,6 +73,7 @@ class RunSession {
   readonly #request: RunRequest;
   readonly #context: CliContext;
   #view: ProgressView = NO_PROGRESS;
+  #tracing: Tracing = NO_TRACING;
   #fleet: Promise<Fleet> | undefined;
 
   constructor(request: RunRequest, context: CliContext) {
@@ -89,6 +93,8 @@ class RunSession {
         await (await this.#fleet)?.kill();
       },
     });
+    await using tracing = await openTracing(this.#request.config.tracing, 'run');
+    this.#tracing = tracing;
     try {
       const summary = await this.#work(watch);
       this.#report(summary);
@@ -105,13 +111,15 @@ class RunSession {
   }
 
   async #work({ signal }: InterruptWatch): Promise<RunSummary> {
-    const { config, capacity, formats, out, quiet } = this.#request;
+    const { config, formats, out, quiet } = this.#request;
     const store = openModels(config, this.#context);
     const pull = { quiet, signal };
     const model = await pullModel(store, this.#request.model, this.#context, pull);
     const detector = await pullModel(store, DETECTOR_MODEL, this.#context, pull);
-    await assertModelHas(model, this.#request, config);
-    const results = await LocalResultStore.open(resultsFolder(config));
+    const services = { config, context: this.#context, signal };
+    const capacity = await chooseCapacity(this.#request.capacity, model, services);
+    await assertModelHas(model, { ...this.#request, capacity }, config);
+    const { results } = await openStorage({ resultsDir: resultsFolder(config), s3: config.s3 });
     const { roots, rawFormat, watch } = this.#request;
     if (watch !== undefined && !quiet) this.#say(`watching ${roots.directories.join(', ')}`);
     else if (!quiet) this.#view = showProgress(this.#context.stderr);
@@ -122,7 +130,7 @@ class RunSession {
       out: out ?? this.#unwrittenFolder(),
       formats: out === undefined ? [] : formats,
       results,
-      openQueue: async () => (await this.#startFleet(model, detector, signal)).queue,
+      openQueue: async () => (await this.#startFleet(model, detector, capacity, signal)).queue,
       model: model.entry.id,
       job: this.#request.job,
       checkpoint: `${model.record.weights.sha256} ${detector.record.weights.sha256}`,
@@ -155,16 +163,19 @@ class RunSession {
   #startFleet(
     model: InstalledModel,
     detector: InstalledModel,
+    capacity: Capacity,
     signal: AbortSignal,
   ): Promise<Fleet> {
-    const { config, capacity, quiet } = this.#request;
+    const { config, quiet } = this.#request;
     this.#fleet ??= Fleet.start({
       config,
-      capacity,
+      capacities: [capacity],
       residency: DEFAULT_RESIDENCY,
       models: [model],
       detector,
+      startsWith: 'first',
       signal,
+      tracing: this.#tracing,
       logLevel: logLevelOfRun(config.logLevel),
       onCrash: (crash) => {
         if (!quiet) this.#say(describeCrash(crash));

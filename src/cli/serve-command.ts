@@ -11,8 +11,9 @@ import { openServices } from '../http/open-services.ts';
 import { startServer } from '../http/server.ts';
 import { DEFAULT_SETTINGS, type HttpSettings } from '../http/settings.ts';
 import { keepUploadsSwept } from '../http/upload-sweeper.ts';
+import { openTracing } from '../tracing/open-tracing.ts';
 import { Housekeeping } from '../worker/housekeeping.ts';
-import { chooseCapacity } from './auto-slots.ts';
+import { chooseCapacities } from './auto-capacity.ts';
 import type { CliContext } from './context.ts';
 import { printLine } from './context.ts';
 import { Fleet, resultsFolder, uploadsFolder } from './fleet.ts';
@@ -22,13 +23,17 @@ import { DETECTOR_MODEL, openModels, pullModel, pullModels } from './model-acces
 import type { CapacityOptions, PlaceOptions, ResidencyOptions } from './options.ts';
 import {
   addCapacityOptions,
+  addLiveOption,
+  addObjectRootOption,
   addPlaceOptions,
   addResidencyOptions,
+  addStorageOption,
   collect,
   DEFAULT_MODEL,
   modelsOf,
   parseBytes,
   parseCount,
+  parseDuration,
   placesOf,
   residencyOf,
   warnUnvalidated,
@@ -51,6 +56,9 @@ interface ServeOptions extends PlaceOptions, CapacityOptions, ResidencyOptions {
   readonly maxUpload: number;
   readonly maxQueued: number;
   readonly uploadDays: number;
+  readonly livePerKey: number;
+  readonly liveIdle: number;
+  readonly liveMax: number;
   readonly queueActions?: true;
   readonly quiet?: true;
 }
@@ -66,6 +74,7 @@ Exit codes: 0 stopped as asked, 2 usage, 3 this machine or its services, 130 sto
 
 export function addServeCommand(program: Command, context: CliContext): void {
   const { host, port, maxUploadBytes, maxQueued, uploadRetentionMs } = DEFAULT_SETTINGS;
+  const { livePerKey, liveIdleMs, liveMaxMs } = DEFAULT_SETTINGS;
   const command = program
     .command('serve')
     .description('serve the HTTP interface')
@@ -105,6 +114,21 @@ export function addServeCommand(program: Command, context: CliContext): void {
         .argParser(parseCount(3_650))
         .default(uploadRetentionMs / DAY_MS),
     )
+    .addOption(
+      new Option('--live-per-key <n>', 'live streams of one API key at once')
+        .argParser(parseCount(10_000))
+        .default(livePerKey),
+    )
+    .addOption(
+      new Option('--live-idle <time>', 'a live stream without audio for so long ends; 0 never')
+        .argParser(parseDuration)
+        .default(liveIdleMs, '30s'),
+    )
+    .addOption(
+      new Option('--live-max <time>', 'no live stream lasts longer; 0 has no end')
+        .argParser(parseDuration)
+        .default(liveMaxMs, '4h'),
+    )
     .option('--queue-actions', 'let the scope manage act on queues at /dashboard/queues')
     .addOption(
       new Option(
@@ -121,8 +145,11 @@ export function addServeCommand(program: Command, context: CliContext): void {
       collect,
       [],
     );
+  addStorageOption(command);
+  addObjectRootOption(command);
   addCapacityOptions(command);
   addResidencyOptions(command);
+  addLiveOption(command);
   addPlaceOptions(command)
     .option('--quiet', 'print failures only')
     .addHelpText('after', HELP)
@@ -133,7 +160,7 @@ export function addServeCommand(program: Command, context: CliContext): void {
 
 async function serve(options: ServeOptions, context: CliContext): Promise<void> {
   const config = placesOf(context.config, options);
-  const settings = await settingsOf(options);
+  const settings = await settingsOf(options, config);
   const closing = new AbortController();
   const say = (line: string): void => {
     if (options.quiet !== true) printLine(context.stderr, line);
@@ -146,12 +173,16 @@ async function serve(options: ServeOptions, context: CliContext): Promise<void> 
   try {
     if (options.withWorker) warnUnvalidated(options, context);
     await using redis = await RedisAccess.open(config, watch.signal);
+    await using tracing = await openTracing(config.tracing, 'server');
     const services = await openServices({
       address: redis.address,
       models: servedModels(modelsOf(options.model)),
       resultsDir: resultsFolder(config),
       uploadsDir: uploadsFolder(config),
+      s3: config.s3,
       settings,
+      tracing,
+      webhookSecrets: config.webhooks.secrets,
       version: packageVersion(),
       logger: createLogger(logLevelOf(config, options), 'server'),
       closing: closing.signal,
@@ -162,6 +193,7 @@ async function serve(options: ServeOptions, context: CliContext): Promise<void> 
     await using workers = fleet;
     await using _housekeeping = await Housekeeping.start({
       address: redis.address,
+      webhooks: config.webhooks,
       logger: createLogger(logLevelOf(config, options), 'housekeeping'),
     });
     await queues.openAll();
@@ -188,11 +220,7 @@ async function startFleet(
   const detector = await pullModel(store, DETECTOR_MODEL, context, pull);
   return Fleet.start({
     config,
-    capacity: await chooseCapacity(
-      { ...options, model: models[0]?.entry.id ?? DEFAULT_MODEL },
-      config,
-      context,
-    ),
+    capacities: await chooseCapacities(options, models, { config, context, signal }),
     residency: residencyOf(options),
     models,
     detector,
@@ -211,7 +239,7 @@ function logLevelOf({ logLevel }: Config, { quiet }: ServeOptions): Config['logL
   return quiet === true && logLevel === 'info' ? 'error' : logLevel;
 }
 
-async function settingsOf(options: ServeOptions): Promise<HttpSettings> {
+async function settingsOf(options: ServeOptions, { s3 }: Config): Promise<HttpSettings> {
   return {
     ...DEFAULT_SETTINGS,
     host: options.host,
@@ -219,9 +247,13 @@ async function settingsOf(options: ServeOptions): Promise<HttpSettings> {
     defaultModel: options.model[0] ?? DEFAULT_MODEL,
     modelTasks: CATALOGUE_TASKS,
     inputRoots: await Promise.all(options.inputRoot.map(realFolder)),
+    objectRoots: s3.inputRoots,
     maxUploadBytes: options.maxUpload,
     maxQueued: options.maxQueued,
     uploadRetentionMs: options.uploadDays * DAY_MS,
+    livePerKey: options.livePerKey,
+    liveIdleMs: options.liveIdle,
+    liveMaxMs: options.liveMax,
     modelAliases: options.modelAlias,
     allowedOrigins: options.allowOrigin,
     allowedHosts: options.allowHost,

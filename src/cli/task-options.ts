@@ -2,6 +2,7 @@
 import type { Command } from 'commander';
 import { InvalidArgumentError, Option } from 'commander';
 import type { RunJobSettings } from '../bulk/run-directory.ts';
+import { WavepoolError } from '../core/errors.ts';
 import { JobTask, type ModelId } from '../core/job.ts';
 import { assertModelDoes, jobTaskOf } from '../core/model-task.ts';
 import {
@@ -30,6 +31,7 @@ export const DEFAULT_MODELS: Readonly<Record<JobTask, ModelId>> = {
 
 export interface TaskOptions extends SpokenOptions {
   readonly task: JobTask;
+  readonly split?: true;
   readonly model?: string;
   readonly vadThreshold?: number;
   readonly vadMinSpeech?: number;
@@ -68,6 +70,7 @@ export function addTaskOptions(command: Command): Command {
       `what does it; see \`wavepool models list\` (default: "${DEFAULT_MODEL}", "${DETECTOR_MODEL}" for vad)`,
     );
   return addTranscribeOptions(command)
+    .option('--split', 'let all workers recognize parts of one long input; the text is the same')
     .addOption(
       new Option(
         '--vad-threshold <p>',
@@ -119,7 +122,13 @@ export function taskChoiceOf(options: TaskOptions): TaskChoice {
   assertCatalogueSpeaks(model, spoken);
   // Nothing at all where nothing was said: other options are new work.
   const all = { ...spoken, ...(Object.keys(vad).length === 0 ? {} : { vad }) };
-  return { model, job: { task, options: all } };
+  return { model, job: jobOf(task, all, options.split) };
+}
+
+function jobOf(task: JobTask, options: object, split: true | undefined): RunJobSettings {
+  if (split === undefined) return { task, options };
+  if (task === 'transcribe') return { task, options, split };
+  throw new WavepoolError('OPTION_UNSUPPORTED', '--split is for --task transcribe');
 }
 
 /** @throws {WavepoolError} INVALID_REQUEST for a format that the task does not have */

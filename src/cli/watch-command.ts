@@ -5,7 +5,6 @@ import { Option } from 'commander';
 import { resolveRoots } from '../bulk/scan.ts';
 import { WavepoolError } from '../core/errors.ts';
 import type { RawAudioFormat } from '../core/job.ts';
-import { chooseCapacity } from './auto-slots.ts';
 import type { CliContext } from './context.ts';
 import type { CapacityOptions, PlaceOptions } from './options.ts';
 import {
@@ -82,7 +81,7 @@ async function requestOf(
     ...task,
     rawFormat: options.inputFormat,
     watch: { stableMs: options.stable },
-    capacity: await chooseCapacity({ ...options, model: task.model }, config, context),
+    capacity: options,
     config,
     json: options.json === true,
     quiet: options.quiet === true,

@@ -5,7 +5,7 @@ import { Option } from 'commander';
 import { createLogger } from '../core/logger.ts';
 import { describeAddress } from '../queue/connection.ts';
 import { Housekeeping } from '../worker/housekeeping.ts';
-import { chooseCapacity } from './auto-slots.ts';
+import { chooseCapacities } from './auto-capacity.ts';
 import type { CliContext } from './context.ts';
 import { printLine } from './context.ts';
 import { Fleet } from './fleet.ts';
@@ -15,8 +15,11 @@ import { DETECTOR_MODEL, openModels, pullModel, pullModels } from './model-acces
 import type { CapacityOptions, PlaceOptions, ResidencyOptions } from './options.ts';
 import {
   addCapacityOptions,
+  addLiveOption,
+  addObjectRootOption,
   addPlaceOptions,
   addResidencyOptions,
+  addStorageOption,
   collect,
   DEFAULT_MODEL,
   modelsOf,
@@ -49,6 +52,9 @@ export function addWorkerCommand(program: Command, context: CliContext): void {
     );
   addCapacityOptions(command);
   addResidencyOptions(command);
+  addStorageOption(command);
+  addObjectRootOption(command);
+  addLiveOption(command);
   addPlaceOptions(command)
     .option('--quiet', 'print failures only')
     .addHelpText('after', HELP)
@@ -73,6 +79,7 @@ async function serve(options: WorkerOptions, context: CliContext): Promise<void>
     const { address } = fleet;
     await using _housekeeping = await Housekeeping.start({
       address,
+      webhooks: context.config.webhooks,
       logger: createLogger(quiet ? 'error' : context.config.logLevel, 'housekeeping'),
     });
     say(
@@ -100,11 +107,7 @@ async function start(
   const { logLevel } = config;
   return Fleet.start({
     config,
-    capacity: await chooseCapacity(
-      { ...options, model: models[0]?.entry.id ?? DEFAULT_MODEL },
-      config,
-      context,
-    ),
+    capacities: await chooseCapacities(options, models, { config, context, signal }),
     residency: residencyOf(options),
     models,
     detector,

@@ -14,6 +14,7 @@ import type { ServiceEvent } from '../core/events.ts';
 import type { OmitEach } from '../core/job.ts';
 import { parseLeniently } from '../core/lenient-parse.ts';
 import type { ResultFormat } from '../core/result-formats.ts';
+import type { BatchWebhookBody } from '../core/webhook.ts';
 import type { EventFeed } from './event-feed.ts';
 import { batchEvents, type FollowOptions } from './events.ts';
 import type { CallOptions } from './fleet.ts';
@@ -25,7 +26,10 @@ import { apiPath, type Transport } from './transport.ts';
 import type { Uploads } from './uploads.ts';
 
 /** What all jobs of a batch have in common; everything has a default. */
-export type BatchJobSettings = OmitEach<JobRequestBody, 'input'> & { readonly name?: string };
+export type BatchJobSettings = OmitEach<JobRequestBody, 'input' | 'webhook'> & {
+  readonly name?: string;
+  readonly webhook?: BatchWebhookBody;
+};
 
 /** Many inputs, or a folder of the server inside its input roots with all it holds. */
 export type ClientBatch = BatchJobSettings &

@@ -8,7 +8,9 @@ import {
   type UnloadModelBody,
   type UnloadModelsBody,
 } from '../core/control-api.ts';
-import { answerAs } from './read-answer.ts';
+import type { RateLimit } from '../core/tenant.ts';
+import { RateLimitResource } from '../core/tenant-api.ts';
+import { answerAs, noAnswer } from './read-answer.ts';
 import { apiPath, type Transport } from './transport.ts';
 
 /** The answer of a server takes a moment longer than those of its workers. */
@@ -62,6 +64,30 @@ export class Models {
     body: UnloadModelBody & CallOptions = {},
   ): Promise<ControlOutcome[]> {
     return this.#control('/v1/models/unload', { ...body, models });
+  }
+
+  /** How many jobs of the model may start in a time; undefined without a limit. */
+  async rateLimit(model: string, { signal }: CallOptions = {}): Promise<RateLimit | undefined> {
+    const path = apiPath`/v1/models/${model}/rate-limit`;
+    const request = { method: 'GET', path, signal } as const;
+    const { rateLimit } = await this.#transport.send(request, answerAs(RateLimitResource));
+    return rateLimit ?? undefined;
+  }
+
+  /** Over all workers, for what starts from now on; undefined ends the limit. */
+  async setRateLimit(
+    model: string,
+    limit: RateLimit | undefined,
+    { signal }: CallOptions = {},
+  ): Promise<void> {
+    const path = apiPath`/v1/models/${model}/rate-limit`;
+    if (limit === undefined)
+      await this.#transport.send({ method: 'DELETE', path, signal }, noAnswer);
+    else
+      await this.#transport.send(
+        { method: 'PUT', path, json: limit, signal },
+        answerAs(RateLimitResource),
+      );
   }
 
   async #control(

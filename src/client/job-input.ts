@@ -13,7 +13,9 @@ export type JobSource =
   /** Fetched by the worker when it gets to the job. */
   | { readonly url: string }
   /** A file of the server, inside its input roots. */
-  | { readonly serverPath: string };
+  | { readonly serverPath: string }
+  /** `s3://BUCKET/KEY`, below an object root of server and worker. */
+  | { readonly object: string };
 
 export interface JobFilter {
   readonly state?: JobState | undefined;
@@ -29,14 +31,15 @@ export async function inputOf(
   uploads: Uploads,
   signal: AbortSignal | undefined,
 ): Promise<JobRequestBody['input']> {
-  const { file, uploadId, url, serverPath, name, rawFormat } = {
+  const { file, uploadId, url, serverPath, object, name, rawFormat } = {
     file: undefined,
     uploadId: undefined,
     url: undefined,
     serverPath: undefined,
+    object: undefined,
     ...source,
   };
-  const input = { path: serverPath, uploadId, url, name, rawFormat };
+  const input = { path: serverPath, uploadId, url, object, name, rawFormat };
   if (file === undefined) return input;
   const upload = await uploads.create(file, { name, signal });
   return { ...input, uploadId: upload.id, name: upload.name };

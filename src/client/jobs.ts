@@ -29,6 +29,11 @@ export interface SubmitOptions extends CallOptions {
   readonly idempotencyKey?: string | undefined;
 }
 
+export interface ResultOptions extends CallOptions {
+  /** Of JSON: read it where it is stored, if the server has object storage. @defaultValue false */
+  readonly direct?: boolean | undefined;
+}
+
 /** How a job ended well; where its result lies is the server's own matter. */
 export type ClientOutcome = NonNullable<JobResource['outcome']>;
 
@@ -103,7 +108,7 @@ export class Jobs {
    * @throws {WavepoolError} JOB_NOT_FOUND, JOB_NOT_FINISHED, RESULT_NOT_FOUND; INVALID_REQUEST for a format that the task does
    *   not have, or when there is no transcript because the job is of another task
    */
-  async result(id: string, format?: 'json', options?: CallOptions): Promise<Transcript>;
+  async result(id: string, format?: 'json', options?: ResultOptions): Promise<Transcript>;
   async result(
     id: string,
     format: Exclude<ResultFormat, 'json'>,
@@ -112,9 +117,9 @@ export class Jobs {
   async result(
     id: string,
     format: ResultFormat = 'json',
-    { signal }: CallOptions = {},
+    { signal, direct }: ResultOptions = {},
   ): Promise<Transcript | string> {
-    if (format === 'json') return asTranscript(await this.#result(id, signal));
+    if (format === 'json') return asTranscript(await this.#result(id, signal, direct));
     const path = apiPath`/v1/jobs/${id}/result`;
     const request = { method: 'GET', path, query: { format }, signal } as const;
     return this.#transport.send(request, (response) => response.text());
@@ -128,9 +133,10 @@ export class Jobs {
     return asSpeechActivity(await this.#result(id, signal));
   }
 
-  async #result(id: string, signal: AbortSignal | undefined): Promise<JobResult> {
+  async #result(id: string, signal: AbortSignal | undefined, direct = false): Promise<JobResult> {
     const path = apiPath`/v1/jobs/${id}/result`;
-    const request = { method: 'GET', path, query: { format: 'json' }, signal } as const;
+    const query = { format: 'json', ...(direct ? { redirect: true } : {}) };
+    const request = { method: 'GET', path, query, signal } as const;
     return this.#transport.send(request, answerAs(JobResult));
   }
 
@@ -189,11 +195,12 @@ function errorOfFailure({ code, message }: FailureResource): WavepoolError {
 
 /** What is left of a job without its input. */
 function settingsOf(job: ClientJob): OmitEach<JobRequestBody, 'input'> {
-  const { file, uploadId, url, serverPath, name, rawFormat, ...settings } = {
+  const { file, uploadId, url, serverPath, object, name, rawFormat, ...settings } = {
     file: undefined,
     uploadId: undefined,
     url: undefined,
     serverPath: undefined,
+    object: undefined,
     ...job,
   };
   return settings;

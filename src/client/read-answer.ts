@@ -10,6 +10,11 @@ export function answerAs<Answer extends Schema>(
   return async (response) => parseLeniently(schema, parseJson(await response.text()), 'answer');
 }
 
+/** For requests whose answer says nothing but that they were done. */
+export async function noAnswer(response: Response): Promise<void> {
+  await response.body?.cancel();
+}
+
 /** An answer of another server may be anything. */
 function parseJson(text: string): unknown {
   try {

@@ -34,6 +34,14 @@ export interface ApiRequest {
   readonly signal?: AbortSignal | undefined;
 }
 
+export interface DirectPut {
+  readonly headers: Readonly<Record<string, string>>;
+  /** Can be opened again. */
+  readonly audio: AudioBody;
+  readonly bytes: number;
+  readonly signal?: AbortSignal | undefined;
+}
+
 interface Failure extends FailedAttempt {
   readonly error: unknown;
 }
@@ -77,6 +85,41 @@ export class Transport {
       const rules = { maxRetries, random, idempotent };
       const pauseMs =
         request.audio?.replayable === false ? undefined : pauseBeforeRetry(attempt, failure, rules);
+      if (pauseMs === undefined) throw failure.error;
+      await this.pause(pauseMs, signal);
+    }
+  }
+
+  /**
+   * Puts audio where the server has said; what is sent to the server with every request is not sent there.
+   * @throws {WavepoolError} SERVER_UNREACHABLE; the signal's reason when it aborts
+   */
+  async put(url: string, { headers, audio, bytes, signal }: DirectPut): Promise<void> {
+    const { maxRetries, random, fetch } = this.#options;
+    for (let attempt = 1; ; attempt++) {
+      const body = await audio.open();
+      let failure: Failure;
+      try {
+        // A blob tells its length by itself; of a stream the storage must know it, too.
+        const length = body.body instanceof Blob ? {} : { 'content-length': String(bytes) };
+        const sent = { ...headers, ...length };
+        const response = await fetch(url, {
+          method: 'PUT',
+          headers: sent,
+          body: body.body,
+          duplex: 'half',
+          ...(signal === undefined ? {} : { signal }),
+        });
+        if (response.ok) return;
+        const error = unreachable(new Error(`the storage answers ${response.status}`));
+        failure = { error, kind: response.status >= 500 ? 'unknown' : 'final' };
+      } catch (error) {
+        signal?.throwIfAborted();
+        failure = sendingFailure(error, body);
+      } finally {
+        await body[Symbol.asyncDispose]();
+      }
+      const pauseMs = pauseBeforeRetry(attempt, failure, { maxRetries, random, idempotent: true });
       if (pauseMs === undefined) throw failure.error;
       await this.pause(pauseMs, signal);
     }

@@ -1,5 +1,7 @@
-import { UploadResource } from '../core/api.ts';
-import { type AudioSource, audioBody } from './audio-source.ts';
+import { createHash } from 'node:crypto';
+import { PresignResource, UploadResource } from '../core/api.ts';
+import { WavepoolError } from '../core/errors.ts';
+import { type AudioBody, type AudioSource, audioBody } from './audio-source.ts';
 import { answerAs } from './read-answer.ts';
 import type { Transport } from './transport.ts';
 
@@ -40,4 +42,55 @@ export class Uploads {
       answerAs(UploadResource),
     );
   }
+
+  /**
+   * Puts audio straight into the object storage of the server: it does not pass through the server. Reads the source twice, so
+   * it cannot be a stream. Bytes that are stored already are not sent.
+   * @throws {WavepoolError} PRESIGN_UNSUPPORTED when the server has no object storage; INVALID_REQUEST for a stream; INPUT_EMPTY,
+   *   INPUT_NOT_FOUND, INPUT_TOO_LARGE, UPLOAD_MISMATCH, SERVER_UNREACHABLE
+   */
+  async createDirect(source: AudioSource, options: UploadOptions = {}): Promise<UploadResource> {
+    const audio = audioBody(source);
+    const { name = audio.name, signal } = options;
+    if (!audio.replayable) {
+      throw new WavepoolError('INVALID_REQUEST', 'a stream is read once: use `create` for it');
+    }
+    const announced = { ...(await measure(audio, signal)), name };
+    const presigned = await this.#transport.send(
+      { method: 'POST', path: '/v1/uploads/presign', json: announced, idempotent: true, signal },
+      answerAs(PresignResource.or(UploadResource)),
+    );
+    if (!('token' in presigned)) return presigned;
+    const { url, headers, token } = presigned;
+    await this.#transport.put(url, { headers, audio, bytes: announced.bytes, signal });
+    return this.#transport.send(
+      {
+        method: 'POST',
+        path: '/v1/uploads/confirm',
+        json: { ...announced, token },
+        idempotent: true,
+        // The server reads all of it.
+        timeoutMs: 0,
+        signal,
+      },
+      answerAs(UploadResource),
+    );
+  }
+}
+
+async function measure(
+  audio: AudioBody,
+  signal: AbortSignal | undefined,
+): Promise<{ sha256: string; bytes: number }> {
+  const hash = createHash('sha256');
+  let bytes = 0;
+  await using opened = await audio.open();
+  const { body } = opened;
+  for await (const piece of body instanceof Blob ? body.stream() : body) {
+    signal?.throwIfAborted();
+    hash.update(piece);
+    bytes += piece.length;
+  }
+  if (bytes === 0) throw new WavepoolError('INPUT_EMPTY', 'the audio has no bytes');
+  return { sha256: hash.digest('hex'), bytes };
 }

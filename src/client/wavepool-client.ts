@@ -5,14 +5,19 @@
  */
 import { WavepoolError } from '../core/errors.ts';
 import type { ServiceEvent } from '../core/events.ts';
+import type { LiveEvent } from '../core/live-api.ts';
+import type { AudioSource } from './audio-source.ts';
 import { Batches } from './batches.ts';
 import { type ClientClock, SYSTEM_CLOCK } from './clock.ts';
 import type { EventFeed } from './event-feed.ts';
 import { type EventFilter, type FollowOptions, serviceEvents } from './events.ts';
 import { Models, Workers } from './fleet.ts';
 import { Jobs } from './jobs.ts';
+import { type LiveOptions, liveEvents } from './live.ts';
+import { Schedules, Tenants } from './tenants.ts';
 import { Transport } from './transport.ts';
 import { Uploads } from './uploads.ts';
+import { Webhooks } from './webhooks.ts';
 
 export interface WavepoolClientOptions {
   /** Of the server, such as `http://127.0.0.1:8080`; may have a path when a proxy gives it one. */
@@ -51,6 +56,9 @@ export class WavepoolClient {
   readonly uploads: Uploads;
   readonly models: Models;
   readonly workers: Workers;
+  readonly webhooks: Webhooks;
+  readonly tenants: Tenants;
+  readonly schedules: Schedules;
 
   /** @throws {WavepoolError} INVALID_REQUEST for an address or a key that cannot be sent */
   constructor(options: WavepoolClientOptions) {
@@ -68,6 +76,9 @@ export class WavepoolClient {
     this.batches = new Batches(this.#transport, this.uploads);
     this.models = new Models(this.#transport);
     this.workers = new Workers(this.#transport);
+    this.webhooks = new Webhooks(this.#transport);
+    this.tenants = new Tenants(this.#transport);
+    this.schedules = new Schedules(this.#transport);
   }
 
   /**
@@ -76,6 +87,20 @@ export class WavepoolClient {
    */
   events(filter: EventFilter = {}, options: FollowOptions = {}): EventFeed<ServiceEvent> {
     return serviceEvents(this.#transport, filter, options);
+  }
+
+  /**
+   * Transcribes while somebody speaks: sends PCM as the source gives it, and tells what is said meanwhile. The last event is
+   * `live.done`.
+   * @throws {WavepoolError} in the loop: the code that ended the stream
+   *
+   * @example
+   * for await (const event of client.live(process.stdin, { sampleRate: 48_000 })) {
+   *   if (event.type === 'live.segment') console.log(event.text);
+   * }
+   */
+  live(source: AudioSource, options: LiveOptions = {}): AsyncGenerator<LiveEvent, void> {
+    return liveEvents(this.#transport, source, options);
   }
 }
 

@@ -9,6 +9,7 @@ import {
   JobPriority,
   JobProgress,
   JobTask,
+  MAX_DELAY_MS,
   ModelId,
   RawAudioFormat,
   UploadId,
@@ -16,12 +17,13 @@ import {
 import { apiSchemas } from './openapi.ts';
 import { RESULT_FORMATS } from './result-formats.ts';
 import { ModelState, WorkerPresence } from './status.ts';
+import { JobWebhook } from './webhook.ts';
 
 export const Timestamp = z.iso.datetime().meta({ description: 'UTC, ISO 8601' });
 
 const FileName = z.string().min(1).max(255);
 
-/** Where the audio is; exactly one of `path`, `uploadId` and `url`. */
+/** Where the audio is; exactly one of `path`, `uploadId`, `url` and `object`. */
 export const JobRequestInput = z
   .strictObject({
     path: z
@@ -36,6 +38,12 @@ export const JobRequestInput = z
       .max(4_096)
       .meta({ description: 'fetched by the worker when it gets to the job' })
       .optional(),
+    object: z
+      .string()
+      .max(2_048)
+      .regex(/^s3:\/\/./)
+      .meta({ description: 's3://BUCKET/KEY, below an object root of server and worker' })
+      .optional(),
     /** Shown for an upload or a URL in place of a file name. */
     name: FileName.optional(),
     rawFormat: RawAudioFormat.meta({
@@ -43,11 +51,11 @@ export const JobRequestInput = z
     }).optional(),
   })
   .refine(
-    ({ path, uploadId, url }) =>
-      [path, uploadId, url].filter((source) => source !== undefined).length === 1,
-    'give exactly one of path, uploadId and url',
+    ({ path, uploadId, url, object }) =>
+      [path, uploadId, url, object].filter((source) => source !== undefined).length === 1,
+    'give exactly one of path, uploadId, url and object',
   )
-  .meta({ description: 'where the audio is: exactly one of path, uploadId and url' });
+  .meta({ description: 'where the audio is: exactly one of path, uploadId, url and object' });
 export type JobRequestInput = z.infer<typeof JobRequestInput>;
 
 const modelMember = {
@@ -57,7 +65,7 @@ const modelMember = {
 
 const settingMembers = {
   priority: JobPriority.default(1_000),
-  delayMs: z.int().min(0).max(31_536_000_000).default(0),
+  delayMs: z.int().min(0).max(MAX_DELAY_MS).default(0),
   attempts: z.int().min(1).max(100).default(3),
   busyTimeoutMs: JobClocks.shape.busyTimeoutMs,
   timeoutMs: JobClocks.shape.timeoutMs,
@@ -78,12 +86,15 @@ export function jobSettingsWith<More extends z.ZodRawShape>(more: More) {
   return byTask(modelMember, { ...settingMembers, ...more });
 }
 
-export const JobSettings = jobSettingsWith({});
+const webhookMember = { webhook: JobWebhook.optional() };
+
+export const JobSettings = jobSettingsWith(webhookMember);
 export type JobSettings = z.infer<typeof JobSettings>;
 
-export const JobRequest = jobSettingsWith({ input: JobRequestInput }).register(apiSchemas, {
-  id: 'JobRequest',
-});
+export const JobRequest = jobSettingsWith({
+  ...webhookMember,
+  input: JobRequestInput,
+}).register(apiSchemas, { id: 'JobRequest' });
 export type JobRequest = z.infer<typeof JobRequest>;
 /** What a client sends: everything with a default may be left out. */
 export type JobRequestBody = z.input<typeof JobRequest>;
@@ -110,11 +121,12 @@ export const FailureResource = z
 export type FailureResource = z.infer<typeof FailureResource>;
 
 export const InputResource = z.strictObject({
-  kind: z.enum(['path', 'upload', 'url']),
+  kind: z.enum(['path', 'upload', 'url', 'object']),
   name: z.string(),
   path: z.string().optional(),
   uploadId: UploadId.optional(),
   url: z.string().meta({ description: 'without its query, which may hold secrets' }).optional(),
+  object: z.string().meta({ description: 's3://BUCKET/KEY' }).optional(),
 });
 export type InputResource = z.infer<typeof InputResource>;
 
@@ -199,6 +211,9 @@ export const ResultQuery = z.strictObject({
     .enum(RESULT_FORMATS)
     .default('json')
     .meta({ description: 'txt, srt and vtt of transcripts; rttm and audacity of speech segments' }),
+  redirect: QueryFlag.optional().meta({
+    description: 'of JSON: go and read it where it is stored, if the server has object storage',
+  }),
 });
 
 export const UploadQuery = z.strictObject({ name: FileName.optional() });
@@ -213,6 +228,35 @@ export const UploadResource = z
   })
   .register(apiSchemas, { id: 'Upload' });
 export type UploadResource = z.infer<typeof UploadResource>;
+
+/** The bytes that a client is going to put into the object storage itself. */
+export const PresignRequest = z
+  .strictObject({
+    sha256: UploadId.meta({ description: 'of the bytes, hexadecimal: the id of the upload' }),
+    bytes: z.int().min(1),
+    name: FileName.optional(),
+  })
+  .register(apiSchemas, { id: 'PresignRequest' });
+export type PresignRequest = z.infer<typeof PresignRequest>;
+
+export const PresignResource = z
+  .strictObject({
+    token: z.string().meta({ description: 'for the confirmation' }),
+    method: z.literal('PUT'),
+    url: z.string().meta({ description: 'takes the bytes, until it expires' }),
+    headers: z
+      .record(z.string(), z.string())
+      .meta({ description: 'to be sent with the bytes; Content-Length is theirs, too' }),
+    expiresAt: Timestamp,
+  })
+  .register(apiSchemas, { id: 'Presign' });
+export type PresignResource = z.infer<typeof PresignResource>;
+
+export const ConfirmRequest = PresignRequest.extend({ token: z.string().max(128) }).register(
+  apiSchemas,
+  { id: 'ConfirmRequest' },
+);
+export type ConfirmRequest = z.infer<typeof ConfirmRequest>;
 
 /** What goes with a request that may be sent twice. */
 export const IdempotencyHeaders = z.object({

@@ -16,21 +16,22 @@ import { apiSchemas } from './openapi.ts';
 import { RESULT_FORMATS } from './result-formats.ts';
 import { SpeechActivity } from './speech-activity.ts';
 import { Transcript } from './transcript.ts';
+import { BatchWebhook } from './webhook.ts';
 
 /** In one JSON body; a body of lines may hold more. */
 export const MAX_INLINE_INPUTS = 50_000;
 
 const BatchName = z.string().min(1).max(255).meta({ description: 'for people' });
 
-const nameMember = { name: BatchName.optional() };
+const ownMembers = { name: BatchName.optional(), webhook: BatchWebhook.optional() };
 
 /** What the jobs of a batch have in common. */
-export const BatchSettings = jobSettingsWith(nameMember);
+export const BatchSettings = jobSettingsWith(ownMembers);
 export type BatchSettings = z.infer<typeof BatchSettings>;
 
 /** The inputs are checked one by one as they are added: all at once would keep the server from other work. */
 export const BatchRequest = jobSettingsWith({
-  ...nameMember,
+  ...ownMembers,
   inputs: z
     .array(z.unknown())
     .min(1)

@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { WavepoolError } from './errors.ts';
 import { JobId, JobTask, ModelId } from './job.ts';
+import { BatchWebhook } from './webhook.ts';
 
 /** Batches lie in a queue as jobs do, and their ids follow the same rules. */
 export const BatchId = JobId;
@@ -49,6 +50,8 @@ export const BatchRecord = z.strictObject({
   task: JobTask.default('transcribe'),
   /** The folder whose files are its inputs. */
   directory: z.string().optional(),
+  /** Told when all items have ended. */
+  webhook: BatchWebhook.optional(),
   /** Ids of its jobs start with it: a later batch of the same id shares neither jobs nor results. */
   jobPrefix: z.string().regex(/^b[0-9a-f]{16}$/),
   /** Milliseconds since 1970. */

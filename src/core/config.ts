@@ -3,6 +3,9 @@ import { homedir, tmpdir, userInfo } from 'node:os';
 import { delimiter, isAbsolute, join, resolve } from 'node:path';
 import { z } from 'zod';
 import { WavepoolError } from './errors.ts';
+import { parseObjectPlace, S3Settings } from './s3-settings.ts';
+import type { TracingConfig } from './tracing.ts';
+import { WebhookLimits, WebhookSecret } from './webhook.ts';
 
 export const LogLevel = z.enum(['silent', 'error', 'warn', 'info', 'debug', 'trace']);
 export type LogLevel = z.infer<typeof LogLevel>;
@@ -24,8 +27,24 @@ export interface Config {
   readonly addonPath: string | undefined;
   /** Most audio in one input, in seconds; 0 = no limit. `WAVEPOOL_MAX_AUDIO_HOURS`, else 24 hours. */
   readonly maxAudioSeconds: number;
+  /** Of object storage. `WAVEPOOL_STORAGE`, `WAVEPOOL_OBJECT_ROOTS`, `WAVEPOOL_S3_…`; credentials are the AWS SDK's own matter. */
+  readonly s3: S3Settings;
+  /** Of servers and workers: those of one Redis need the same. */
+  readonly webhooks: WebhookConfig;
+  /**
+   * Where spans go to; nowhere without it. `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`, else `OTEL_EXPORTER_OTLP_ENDPOINT`, unless
+   * `OTEL_SDK_DISABLED`; `OTEL_SERVICE_NAME`. OpenTelemetry itself reads more variables of the same prefix.
+   */
+  readonly tracing: TracingConfig | undefined;
   /** `WAVEPOOL_LOG_LEVEL` */
   readonly logLevel: LogLevel;
+}
+
+export interface WebhookConfig {
+  /** The server's, newest first, at most two; without one a secret is made and kept in Redis. `WAVEPOOL_WEBHOOK_SECRET`. */
+  readonly secrets: readonly WebhookSecret[];
+  /** Not public, and allowed all the same. `WAVEPOOL_WEBHOOK_NETWORKS`. */
+  readonly allowedNetworks: readonly string[];
 }
 
 /** Every variable that is read. */
@@ -40,6 +59,18 @@ export interface Environment {
   readonly WAVEPOOL_REDIS_SERVER?: string | undefined;
   readonly WAVEPOOL_ADDON?: string | undefined;
   readonly WAVEPOOL_MAX_AUDIO_HOURS?: string | undefined;
+  readonly WAVEPOOL_STORAGE?: string | undefined;
+  readonly WAVEPOOL_OBJECT_ROOTS?: string | undefined;
+  readonly WAVEPOOL_S3_ENDPOINT?: string | undefined;
+  readonly WAVEPOOL_S3_PUBLIC_ENDPOINT?: string | undefined;
+  readonly WAVEPOOL_S3_REGION?: string | undefined;
+  readonly WAVEPOOL_S3_PATH_STYLE?: string | undefined;
+  readonly OTEL_EXPORTER_OTLP_ENDPOINT?: string | undefined;
+  readonly OTEL_EXPORTER_OTLP_TRACES_ENDPOINT?: string | undefined;
+  readonly OTEL_SERVICE_NAME?: string | undefined;
+  readonly OTEL_SDK_DISABLED?: string | undefined;
+  readonly WAVEPOOL_WEBHOOK_SECRET?: string | undefined;
+  readonly WAVEPOOL_WEBHOOK_NETWORKS?: string | undefined;
   readonly WAVEPOOL_LOG_LEVEL?: string | undefined;
 }
 
@@ -81,6 +112,62 @@ function readMaxAudioSeconds(value: string | undefined): number {
   );
 }
 
+/** A store that is not Amazon's seldom has a host name for each bucket. */
+function readS3(environment: Environment): S3Settings {
+  const endpoint = optional(environment.WAVEPOOL_S3_ENDPOINT);
+  const place = optional(environment.WAVEPOOL_STORAGE);
+  const roots = optional(environment.WAVEPOOL_OBJECT_ROOTS)?.split(',') ?? [];
+  const pathStyle = optional(environment.WAVEPOOL_S3_PATH_STYLE) ?? String(endpoint !== undefined);
+  const parsed = S3Settings.safeParse({
+    place: place === undefined ? undefined : parseObjectPlace(place),
+    inputRoots: roots.map((root) => parseObjectPlace(root.trim())),
+    endpoint,
+    publicEndpoint: optional(environment.WAVEPOOL_S3_PUBLIC_ENDPOINT),
+    region: optional(environment.WAVEPOOL_S3_REGION),
+    pathStyle: { true: true, false: false }[pathStyle],
+  });
+  if (parsed.success) return parsed.data;
+  const what = z.prettifyError(parsed.error);
+  throw new WavepoolError('INVALID_REQUEST', `WAVEPOOL_S3_…: ${what}`);
+}
+
+const LIVE_SECRETS = z.array(WebhookSecret).max(2);
+
+function readWebhooks(environment: Environment): WebhookConfig {
+  const { WAVEPOOL_WEBHOOK_SECRET: secrets, WAVEPOOL_WEBHOOK_NETWORKS: networks } = environment;
+  const { data: live } = LIVE_SECRETS.safeParse(listOf(secrets));
+  if (live === undefined) {
+    const form = 'give one or two secrets, each whsec_ and 24 to 64 bytes of base64';
+    throw new WavepoolError('INVALID_REQUEST', `WAVEPOOL_WEBHOOK_SECRET: ${form}`);
+  }
+  const allowed = WebhookLimits.shape.allowedNetworks.safeParse(listOf(networks)).data;
+  if (allowed !== undefined) return { secrets: live, allowedNetworks: allowed };
+  throw new WavepoolError(
+    'INVALID_REQUEST',
+    `WAVEPOOL_WEBHOOK_NETWORKS is ${JSON.stringify(networks)}; give networks such as 10.0.0.0/8`,
+  );
+}
+
+function readTracing(environment: Environment): TracingConfig | undefined {
+  const endpoint = optional(environment.OTEL_EXPORTER_OTLP_ENDPOINT);
+  const whole = endpoint === undefined ? undefined : `${endpoint.replace(/\/+$/, '')}/v1/traces`;
+  const url = optional(environment.OTEL_EXPORTER_OTLP_TRACES_ENDPOINT) ?? whole;
+  if (url === undefined || environment.OTEL_SDK_DISABLED?.toLowerCase() === 'true')
+    return undefined;
+  if (URL.canParse(url) && /^https?:$/.test(new URL(url).protocol)) {
+    return { url, serviceName: optional(environment.OTEL_SERVICE_NAME) ?? 'wavepool' };
+  }
+  throw new WavepoolError(
+    'INVALID_REQUEST',
+    `OTEL_EXPORTER_OTLP_ENDPOINT: ${url} is no http(s) address`,
+  );
+}
+
+/** Separated by commas or blanks. */
+function listOf(value: string | undefined): string[] {
+  return (value ?? '').split(/[\s,]+/).filter((part) => part !== '');
+}
+
 /**
  * Reads the environment once.
  * @throws {WavepoolError} INVALID_REQUEST
@@ -109,6 +196,9 @@ export function readConfig(environment: Environment = process.env): Config {
     ],
     addonPath: optionalPath(environment.WAVEPOOL_ADDON),
     maxAudioSeconds: readMaxAudioSeconds(environment.WAVEPOOL_MAX_AUDIO_HOURS),
+    s3: readS3(environment),
+    webhooks: readWebhooks(environment),
+    tracing: readTracing(environment),
     logLevel: readLogLevel(environment.WAVEPOOL_LOG_LEVEL),
   };
 }

@@ -21,9 +21,12 @@ export interface HeldJob extends z.infer<typeof HeldJob> {
   readonly blame?: Blame;
 }
 
+/** Sent one by one, or those of one turn of the worker's event loop as an array. */
 export const WorkerMessage = z.discriminatedUnion('type', [
   /** Models are loaded and jobs are being taken. */
   z.strictObject({ type: z.literal('ready') }),
+  /** The locks of the jobs that it takes from this queue from now on begin with this id. */
+  z.strictObject({ type: z.literal('taking'), queue: z.string(), workerId: z.string().min(1) }),
   /** Sent before the first step of a job. */
   z.strictObject({ type: z.literal('held'), queue: z.string(), ...HeldJob.shape }),
   /** Sent before anything is read or computed for the job. */

@@ -2,6 +2,9 @@
 import { isAbsolute } from 'node:path';
 import { z } from 'zod';
 import { WavepoolError } from './errors.ts';
+import { BucketName, ObjectKey } from './s3-settings.ts';
+import { TenantName } from './tenant.ts';
+import { JobWebhook } from './webhook.ts';
 
 export const JOB_SCHEMA_VERSION = 1;
 
@@ -86,7 +89,21 @@ export const UrlInput = z.strictObject({
 });
 export type UrlInput = z.infer<typeof UrlInput>;
 
-export const JobInput = z.discriminatedUnion('kind', [PathInput, UploadInput, UrlInput]);
+/** An object that the worker fetches with its own credentials, from a bucket that its settings allow. */
+export const ObjectInput = z.strictObject({
+  kind: z.literal('object'),
+  bucket: BucketName,
+  key: ObjectKey,
+  rawFormat: RawAudioFormat.optional(),
+});
+export type ObjectInput = z.infer<typeof ObjectInput>;
+
+export const JobInput = z.discriminatedUnion('kind', [
+  PathInput,
+  UploadInput,
+  UrlInput,
+  ObjectInput,
+]);
 export type JobInput = z.infer<typeof JobInput>;
 
 /** How speech is told from silence. */
@@ -145,6 +162,8 @@ const TRANSCRIBE = {
     ({ channels, speakers }) => speakers === undefined || channels === 'split',
     { path: ['speakers'], message: 'speakers are named only where channels are split' },
   ).prefault({}),
+  /** Parts of a long input are recognized by whichever workers have room. The transcript is the same. */
+  split: z.boolean().optional(),
 };
 const VAD = { task: z.literal('vad'), options: DetectionOptions.prefault({}) };
 
@@ -185,21 +204,27 @@ export const JobClocks = z.strictObject({
 });
 export type JobClocks = z.infer<typeof JobClocks>;
 
-/** Lower runs first, 0 before all. */
+/** Lower runs first, among the jobs of its tenant. */
 export const JobPriority = z.int().min(0).max(2_097_151);
+
+/** A year. */
+export const MAX_DELAY_MS = 31_536_000_000;
 
 /** What a producer says of a job besides its task. */
 const request = {
   clocks: JobClocks.prefault({}),
-  tenant: z.string().min(1).max(128).default('default'),
+  tenant: TenantName.default('default'),
   /** Tell each segment as soon as it is found, and not only the whole result. */
   partials: z.boolean().default(false),
   /** The `run` that submitted the job. */
   runId: z.string().min(1).max(128).optional(),
+  /** Told how the job ends. */
+  webhook: JobWebhook.optional(),
 };
 
 /** Of a job of any version: whose it is. */
 export const JobOwner = z.looseObject({ tenant: request.tenant });
+export type JobOwner = z.infer<typeof JobOwner>;
 
 export const JobData = byTask(
   {
@@ -211,6 +236,10 @@ export const JobData = byTask(
     ...request,
     /** Milliseconds since 1970. */
     submittedAt: z.int().min(0),
+    /** What the producer asked for; the queue's own number is the job's place among those of all tenants. */
+    priority: JobPriority.optional(),
+    /** Somebody waits for it: it goes before what does not say so, whoever it is from. */
+    interactive: z.literal(true).optional(),
     /** How many worker processes died while they held this job. */
     crashCount: z.int().min(0).default(0),
     /** How many were killed from outside while they did. */
@@ -229,8 +258,10 @@ export const NewJob = byTask(
     /** Random when left out. Adding an id that the queue still knows runs nothing. */
     id: JobId.optional(),
     priority: JobPriority.default(1_000),
+    /** Before everything that does not say so: for requests that somebody waits for. */
+    interactive: z.boolean().default(false),
     /** Not started before this much time has passed. */
-    delayMs: z.int().min(0).default(0),
+    delayMs: z.int().min(0).max(MAX_DELAY_MS).default(0),
     /** How often a failure that may pass by itself is tried in all. */
     attempts: z.int().min(1).max(100).default(3),
   },

@@ -1,4 +1,4 @@
-/** What callers of live streams choose. Left out, everything is as for jobs. */
+/** What callers of live streams choose, and what they are told. Left out, everything is as for jobs. */
 import { z } from 'zod';
 import { WavepoolError } from './errors.ts';
 import { TranscribeOptions, VadOptions } from './job.ts';
@@ -20,6 +20,23 @@ export const LiveTranscribeSettings = TranscribeOptions.omit({
 });
 export type LiveTranscribeSettings = z.infer<typeof LiveTranscribeSettings>;
 export type LiveTranscribeSettingsInput = z.input<typeof LiveTranscribeSettings>;
+
+/** Samples without a header, as they come. */
+export const LiveFormat = z.strictObject({
+  sampleRate: z.int().min(1_000).max(384_000).default(16_000),
+  channels: z.int().min(1).max(16).default(1),
+  sampleFormat: z.enum(['s16le', 'f32le']).default('s16le'),
+});
+export type LiveFormat = z.infer<typeof LiveFormat>;
+
+const BYTES_PER_SAMPLE = { s16le: 2, f32le: 4 } as const satisfies Record<
+  LiveFormat['sampleFormat'],
+  number
+>;
+
+export function bytesPerSecond({ sampleRate, channels, sampleFormat }: LiveFormat): number {
+  return sampleRate * channels * BYTES_PER_SAMPLE[sampleFormat];
+}
 
 /** @throws {WavepoolError} INVALID_REQUEST */
 export function parseLiveVadSettings(raw: LiveVadSettingsInput = {}): LiveVadSettings {

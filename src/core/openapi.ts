@@ -49,6 +49,14 @@ export interface RouteDoc {
   readonly errors?: readonly ErrorCode[];
 }
 
+/** What the server itself sends, to addresses that clients give it. */
+export interface WebhookDoc {
+  /** The type of the message. */
+  readonly name: string;
+  readonly summary: string;
+  readonly schema: Schema;
+}
+
 export interface OpenApiInfo {
   readonly title: string;
   readonly version: string;
@@ -63,7 +71,11 @@ const COMPONENTS = '#/components/schemas/';
 /** Every route may answer with these. */
 const COMMON_ERRORS: readonly ErrorCode[] = ['REDIS_UNAVAILABLE', 'SHUTTING_DOWN', 'INTERNAL'];
 
-export function openApiDocument(routes: readonly RouteDoc[], info: OpenApiInfo): JsonObject {
+export function openApiDocument(
+  routes: readonly RouteDoc[],
+  info: OpenApiInfo,
+  webhooks: readonly WebhookDoc[] = [],
+): JsonObject {
   const paths: Record<string, Record<string, unknown>> = {};
   for (const route of routes) {
     const path = route.path.replace(/:(\w+)/g, '{$1}');
@@ -73,6 +85,7 @@ export function openApiDocument(routes: readonly RouteDoc[], info: OpenApiInfo):
     openapi: '3.1.0',
     info,
     paths,
+    webhooks: Object.fromEntries(webhooks.map((each) => [each.name, { post: message(each) }])),
     components: {
       schemas: componentSchemas(routes),
       securitySchemes: {
@@ -142,6 +155,35 @@ function operation(route: RouteDoc): JsonObject {
       ? {}
       : { requestBody: requestBody(route) }),
     responses: responses(route),
+  };
+}
+
+const SIGNED = {
+  'webhook-id':
+    'the same in every attempt: a message that is known already is to be answered and left alone',
+  'webhook-timestamp': 'seconds since 1970',
+  'webhook-signature': 'of Standard Webhooks; two while a secret is being replaced',
+};
+
+function message({ name, summary, schema }: WebhookDoc): JsonObject {
+  return {
+    operationId: `on.${name}`,
+    tags: ['webhooks'],
+    summary,
+    security: [],
+    parameters: Object.entries(SIGNED).map(([header, description]) => ({
+      ...{ name: header, in: 'header', required: true, description },
+      schema: { type: 'string' },
+    })),
+    requestBody: {
+      required: true,
+      content: { 'application/json': { schema: jsonSchema(schema, 'output') } },
+    },
+    responses: {
+      '2XX': { description: 'It is delivered.' },
+      '410': { description: 'The receiver is gone: this delivery is given up.' },
+      default: { description: 'It is sent again, later.' },
+    },
   };
 }
 

@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { LogLevel } from './config.ts';
 import { ModelId } from './job.ts';
+import { S3Settings } from './s3-settings.ts';
 
 /** Where Redis is: a URL, or the unix socket of a data directory's private server. */
 export const RedisAddress = z.discriminatedUnion('kind', [
@@ -47,6 +48,8 @@ export const WorkerSettings = z.strictObject({
   /** Where the server puts uploads; without it, jobs that name one fail. */
   uploadsDir: z.string().min(1).optional(),
   urls: UrlLimits.prefault({}),
+  /** Results and uploads may be in a bucket in place of the folders, and inputs objects. */
+  s3: S3Settings.prefault({}),
   /** The models that this worker serves; the first one's settings are the defaults of those that are loaded later. */
   models: z.array(WorkerModel).min(1),
   /** Where a model is looked for that is loaded later; without it, only those above can be. */
@@ -81,6 +84,8 @@ export const WorkerSettings = z.strictObject({
   stalledIntervalMs: z.int().min(500).default(30_000),
   /** The voice activity detector that finds speech for them. */
   detector: z.strictObject({ id: ModelId, path: z.string().min(1) }),
+  /** Live streams that this worker takes at once, as far as evidence admits them; 0 = it takes none. */
+  liveStreams: z.int().min(0).max(16).default(0),
   /** Another addon than the one that was built with the project. */
   addonPath: z.string().min(1).optional(),
   /** A program name that is looked up, or a path. */

@@ -3,10 +3,11 @@
 import type { BatchView } from '../core/batch.ts';
 import type { BatchItemResource, BatchResource } from '../core/batch-api.ts';
 import { errorRow, WavepoolError } from '../core/errors.ts';
+import { batchLinks, jobLinks } from '../core/links.ts';
 import type { ListedItem } from '../queue/batch-items.ts';
 import type { BatchCursor } from '../queue/batch-list.ts';
 import type { JobFailure } from '../queue/failures.ts';
-import { inputResource, isoTime, isoTimeOrNull, jobLinks, shownOutcome } from './job-resource.ts';
+import { inputResource, isoTime, isoTimeOrNull, shownOutcome } from './job-resource.ts';
 
 export function batchResource(view: BatchView): BatchResource {
   const { id, name, tenant, model, task, directory, state, counts, interrupted } = view;
@@ -24,11 +25,6 @@ export function batchResource(view: BatchView): BatchResource {
     finishedAt: isoTimeOrNull(view.finishedAt),
     links: batchLinks(id),
   };
-}
-
-export function batchLinks(id: string): BatchResource['links'] {
-  const self = `/v1/batches/${encodeURIComponent(id)}`;
-  return { self, items: `${self}/items`, results: `${self}/results` };
 }
 
 export function batchItemResource({

@@ -3,7 +3,7 @@ import { pipeline } from 'node:stream/promises';
 import busboy, { type Busboy, type FileInfo } from 'busboy';
 import type { Request } from 'express';
 import { WavepoolError } from '../core/errors.ts';
-import type { StoredUpload } from '../storage/uploads.ts';
+import type { StoredUpload } from '../storage/upload-store.ts';
 
 const LIMITS = { files: 1, fields: 64, parts: 65, fieldNameSize: 100, fieldSize: 65_536 };
 const MAX_NAME = 255;

@@ -4,7 +4,10 @@ import { basename } from 'node:path';
 import type { InputResource, JobResource } from '../core/api.ts';
 import { errorRow } from '../core/errors.ts';
 import type { JobInput } from '../core/job.ts';
+import { jobLinks } from '../core/links.ts';
+import { formatObjectAddress } from '../core/s3-settings.ts';
 import type { JobView } from '../queue/job-view.ts';
+import { inputName } from '../storage/inputs.ts';
 
 export function jobResource(view: JobView): JobResource {
   const { id, state, data, priority, progress, outcome, failure } = view;
@@ -28,17 +31,14 @@ export function jobResource(view: JobView): JobResource {
   };
 }
 
-export function jobLinks(id: string): JobResource['links'] {
-  const self = `/v1/jobs/${encodeURIComponent(id)}`;
-  return { self, result: `${self}/result`, events: `${self}/events` };
-}
-
 export function inputResource(input: JobInput): InputResource {
   switch (input.kind) {
     case 'path':
       return { kind: 'path', name: basename(input.path), path: input.path };
     case 'upload':
       return { kind: 'upload', name: input.name, uploadId: input.id };
+    case 'object':
+      return { kind: 'object', name: inputName(input), object: formatObjectAddress(input) };
     case 'url':
       return { kind: 'url', name: input.name, url: withoutSecrets(input.url) };
     default:

@@ -8,6 +8,8 @@ import type { JobOutcome } from '../core/job.ts';
 import type { WorkerPresence } from '../core/status.ts';
 import type { AudioQueue } from '../queue/audio-queue.ts';
 import type { QueueOverview, ServiceOverview } from '../queue/overview.ts';
+import type { TenantLoad } from '../queue/tenant-loads.ts';
+import { TenantGauges } from './tenant-gauges.ts';
 import { type BatchProgress, WorkerTotals } from './worker-totals.ts';
 
 export type ServiceState = Pick<ServiceOverview, 'queues' | 'workers'>;
@@ -15,6 +17,8 @@ export type ServiceState = Pick<ServiceOverview, 'queues' | 'workers'>;
 export interface MetricsSources {
   /** Queues and workers as they are now; see `readOverview`. */
   readonly overview: () => Promise<ServiceState>;
+  /** Jobs of these models by tenant. @defaultValue none are told */
+  readonly loads?: (models: readonly string[]) => Promise<readonly TenantLoad[]>;
   /** Milliseconds since 1970. @defaultValue Date.now */
   readonly now?: () => number;
 }
@@ -34,11 +38,16 @@ const SECONDS = [0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3_600, 14_400]
 const TIMES_REAL_TIME = [0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500];
 const BATCH_SIZES = [1, 2, 4, 8, 16, 32, 64];
 
-export function createMetrics({ overview, now = Date.now }: MetricsSources): Metrics {
+export function createMetrics({
+  overview,
+  loads = () => Promise.resolve([]),
+  now = Date.now,
+}: MetricsSources): Metrics {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
   const make = new Instruments(registry);
   const service = new ServiceGauges(make);
+  const tenants = new TenantGauges(make);
   const jobs = new JobMetrics(make);
   const batches = new BatchMetrics(make);
   const refusals = make.counter(
@@ -52,6 +61,8 @@ export function createMetrics({ overview, now = Date.now }: MetricsSources): Met
     render: async () => {
       const state = await unlessAway(overview);
       service.show(state);
+      const models = (state?.queues ?? []).map(({ model }) => model);
+      tenants.show((await unlessAway(() => loads(models))) ?? []);
       for (const progress of totals.advance(state?.workers ?? [], now())) batches.add(progress);
       return registry.metrics();
     },
@@ -65,9 +76,9 @@ export function createMetrics({ overview, now = Date.now }: MetricsSources): Met
   };
 }
 
-async function unlessAway(overview: MetricsSources['overview']): Promise<ServiceState | undefined> {
+async function unlessAway<Read>(read: () => Promise<Read>): Promise<Read | undefined> {
   try {
-    return await overview();
+    return await read();
   } catch (error) {
     if (error instanceof WavepoolError && error.code === 'REDIS_UNAVAILABLE') return undefined;
     throw error;

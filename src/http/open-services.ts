@@ -1,17 +1,25 @@
-/** Opens what the server stands on, in the usual way: one Redis, one folder for results, one for uploads. */
+/** Opens what the server stands on, in the usual way: one Redis, and folders or a bucket for results and uploads. */
 
 import type { Logger } from '../core/logger.ts';
+import { NO_S3, type S3Settings } from '../core/s3-settings.ts';
+import { NO_TRACING, type Tracing } from '../core/tracing.ts';
+import type { WebhookSecret } from '../core/webhook.ts';
 import { ApiKeys } from '../queue/api-keys.ts';
 import type { AudioQueue } from '../queue/audio-queue.ts';
 import { BatchStore } from '../queue/batches.ts';
 import { FleetControl } from '../queue/control.ts';
 import { JobTenants } from '../queue/job-tenants.ts';
+import { LiveLimit } from '../queue/live-limit.ts';
+import { LiveRelay } from '../queue/live-relay.ts';
 import { readOverview } from '../queue/overview.ts';
 import { QueueRegistry, type QueueRegistryOptions } from '../queue/queue-registry.ts';
+import { ScheduleStore } from '../queue/schedules.ts';
 import { SegmentFeed } from '../queue/segment-feed.ts';
 import { Sessions } from '../queue/sessions.ts';
-import { LocalResultStore } from '../storage/local-result-store.ts';
-import { UploadStore } from '../storage/uploads.ts';
+import { readTenantLoads } from '../queue/tenant-loads.ts';
+import { WebhookDeliveries } from '../queue/webhook-deliveries.ts';
+import { WebhookSecrets } from '../queue/webhook-secrets.ts';
+import { openStorage, SERVER_PATIENCE_MS } from '../storage/open-storage.ts';
 import { EventHub } from './events/event-hub.ts';
 import { type Every, everyInterval } from './events/every.ts';
 import { createMetrics } from './metrics.ts';
@@ -22,7 +30,13 @@ import { type HttpSettings, SESSION_LIFE_MS } from './settings.ts';
 export interface OpenServicesOptions extends Pick<QueueRegistryOptions, 'address' | 'models'> {
   readonly resultsDir: string;
   readonly uploadsDir: string;
+  /** Results and uploads may be in a bucket in place of the folders. @defaultValue they are not */
+  readonly s3?: S3Settings | undefined;
   readonly settings: HttpSettings;
+  /** See `WebhookSecretsOptions`. @defaultValue none: one is made and kept in Redis */
+  readonly webhookSecrets?: readonly WebhookSecret[] | undefined;
+  /** Closed by the caller. @defaultValue none */
+  readonly tracing?: Tracing | undefined;
   readonly version: string;
   readonly logger: Logger;
   readonly closing: AbortSignal;
@@ -37,31 +51,53 @@ export interface OpenServicesOptions extends Pick<QueueRegistryOptions, 'address
  * @throws {WavepoolError} REDIS_UNAVAILABLE
  */
 export async function openServices(options: OpenServicesOptions): Promise<Services> {
-  const { address, models, settings, version, logger, closing } = options;
-  const { now = Date.now, every = everyInterval } = options;
-  const results = await LocalResultStore.open(options.resultsDir, now);
-  const uploads = await UploadStore.open(options.uploadsDir, now);
-  const metrics = createMetrics({ overview: () => readOverview(queues.connection, 0), now });
+  const { address, models, settings, version, logger, closing, tracing = NO_TRACING } = options;
+  const { now = Date.now, every = everyInterval, webhookSecrets: configured = [] } = options;
+  const { resultsDir, uploadsDir, s3 = NO_S3 } = options;
+  const patienceMs = Math.min(s3.patienceMs, SERVER_PATIENCE_MS);
+  const storage = await openStorage({ resultsDir, s3: { ...s3, patienceMs }, now });
+  const { results } = storage;
+  const uploads = await storage.openUploads(uploadsDir);
+  const metrics = createMetrics({
+    overview: () => readOverview(queues.connection, 0),
+    loads: async (models) => readTenantLoads(queues.connection, models, tenants),
+    now,
+  });
   const onOpen = (queue: AudioQueue): void => metrics.observe(queue);
-  const queues = await QueueRegistry.open({ address, models, now, onOpen });
+  const queues = await QueueRegistry.open({ address, models, now, onOpen, tracing });
+  const { connection } = queues;
+  const tenants = new JobTenants(connection);
   const keys = new ApiKeys(queues.connection, now);
   const sessions = new Sessions(queues.connection, SESSION_LIFE_MS);
   const segments = new SegmentFeed(address);
-  closing.addEventListener('abort', () => segments.close());
+  const live = new LiveRelay(address, queues.connection);
+  closing.addEventListener('abort', () => {
+    segments.close();
+    // Never rejects.
+    void live.close();
+  });
   return {
     queues,
     batches: new BatchStore({ queues, now }),
     control: new FleetControl({ address, connection: queues.connection }),
+    webhooks: {
+      deliveries: new WebhookDeliveries(connection, now),
+      secrets: new WebhookSecrets({ connection, configured, now }),
+    },
     results,
     uploads,
     keys,
     sessions,
+    schedules: new ScheduleStore(queues.connection),
     events: new EventHub({ queues, every, logger }),
     segments,
-    tenants: new JobTenants(queues.connection),
+    live,
+    liveLimit: new LiveLimit(queues.connection, settings.livePerKey),
+    tenants,
     every,
     limit: new QueueLimit(settings.maxQueued, now),
     metrics,
+    tracing,
     settings,
     version,
     logger,

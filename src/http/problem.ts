@@ -1,6 +1,6 @@
 /** Everything that goes wrong becomes problem details (RFC 9457) with a code of the error table. */
 
-import type { ErrorRequestHandler, Response } from 'express';
+import type { ErrorRequestHandler, Request, Response } from 'express';
 import { WavepoolError } from '../core/errors.ts';
 import { openAiErrorOf, type ProblemDetails, problemOf } from '../core/problem.ts';
 import { requestContext } from './request-context.ts';
@@ -13,11 +13,22 @@ const RETRY_AFTER_SECONDS = 5;
 
 /** The last handler of the app. Express tells it from others by its four parameters. */
 export function problemHandler({ metrics }: Services): ErrorRequestHandler {
-  return (thrown, _req, res, _next) => {
+  return (thrown, req, res, _next) => {
     const error = toRequestError(thrown);
     metrics.countRefusal(error.code);
+    if (isStillSending(req)) {
+      // The rest of the body is of no use to anybody, and may have no end: the connection ends with the answer.
+      res.set('Connection', 'close');
+      req.resume();
+    }
     tell(error, thrown, res);
   };
+}
+
+function isStillSending({ complete, headers }: Request): boolean {
+  const hasBody =
+    headers['transfer-encoding'] !== undefined || Number(headers['content-length']) > 0;
+  return hasBody && !complete;
 }
 
 function tell(error: WavepoolError, thrown: unknown, res: Response): void {

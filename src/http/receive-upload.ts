@@ -2,7 +2,7 @@
 import type { Request } from 'express';
 import type { UploadResource } from '../core/api.ts';
 import { WavepoolError } from '../core/errors.ts';
-import type { StoredUpload } from '../storage/uploads.ts';
+import type { StoredUpload } from '../storage/upload-store.ts';
 import { cleanName, type Form, readForm } from './form.ts';
 import type { Services } from './services.ts';
 

@@ -56,7 +56,7 @@ function run(route: Route, services: Services): RequestHandler {
     const isJson =
       body !== undefined &&
       (route.consumes === undefined || isEmpty(req) || req.is(JSON_TYPE) !== false);
-    const reply = await route.handle({
+    const request = {
       params: params && parseRequestPart(params, req.params, 'path'),
       query: query && parseRequestPart(query, req.query, 'query'),
       headers: headers && parseRequestPart(headers, req.headers, 'headers'),
@@ -67,7 +67,8 @@ function run(route: Route, services: Services): RequestHandler {
       signal,
       req,
       res,
-    });
+    };
+    const reply = await services.tracing.continued(req.headers, async () => route.handle(request));
     if (reply !== STREAMED) send(res, reply);
   };
 }

@@ -7,18 +7,26 @@ import { eventRoutes } from './routes/events.ts';
 import { fleetRoutes } from './routes/fleet.ts';
 import { healthRoutes } from './routes/health.ts';
 import { jobRoutes } from './routes/jobs.ts';
+import { liveRoutes } from './routes/live.ts';
 import { openAiRoutes } from './routes/openai.ts';
+import { scheduleRoutes } from './routes/schedules.ts';
 import { sessionRoutes } from './routes/session.ts';
+import { tenantRoutes } from './routes/tenants.ts';
 import { uploadRoutes } from './routes/uploads.ts';
+import { webhookRoutes } from './routes/webhooks.ts';
 
 const WORK: readonly Route[] = [
   ...jobRoutes,
   ...batchRoutes,
   ...uploadRoutes,
+  ...webhookRoutes,
   ...eventRoutes,
   ...fleetRoutes,
   ...controlRoutes,
+  ...tenantRoutes,
+  ...scheduleRoutes,
   ...openAiRoutes,
+  ...liveRoutes,
   ...sessionRoutes,
   ...healthRoutes,
 ];

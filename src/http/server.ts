@@ -5,6 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { WavepoolError } from '../core/errors.ts';
 import { createApp } from './app.ts';
 import { isLoopback } from './auth/authenticate.ts';
+import { answerBrokenRequests } from './broken-requests.ts';
 import { Connections } from './connections.ts';
 import type { Services } from './services.ts';
 
@@ -33,6 +34,7 @@ export async function startServer(services: Services): Promise<RunningServer> {
     { headersTimeout: HEADERS_TIMEOUT_MS, requestTimeout: 0 },
     createApp(services),
   );
+  answerBrokenRequests(server);
   const connections = new Connections(server);
   try {
     server.listen(port, host);

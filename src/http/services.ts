@@ -1,14 +1,20 @@
 /** What the routes stand on. Whoever composes the process makes it; see `openServices` for the usual way. */
 import type { Logger } from '../core/logger.ts';
+import type { Tracing } from '../core/tracing.ts';
 import type { ApiKeys } from '../queue/api-keys.ts';
 import type { BatchStore } from '../queue/batches.ts';
 import type { FleetControl } from '../queue/control.ts';
 import type { JobTenants } from '../queue/job-tenants.ts';
+import type { LiveLimit } from '../queue/live-limit.ts';
+import type { LiveRelay } from '../queue/live-relay.ts';
 import type { QueueRegistry } from '../queue/queue-registry.ts';
+import type { ScheduleStore } from '../queue/schedules.ts';
 import type { SegmentFeed } from '../queue/segment-feed.ts';
 import type { Sessions } from '../queue/sessions.ts';
+import type { WebhookDeliveries } from '../queue/webhook-deliveries.ts';
+import type { WebhookSecrets } from '../queue/webhook-secrets.ts';
 import type { ResultStore } from '../storage/result-store.ts';
-import type { UploadStore } from '../storage/uploads.ts';
+import type { UploadStore } from '../storage/upload-store.ts';
 import type { EventHub } from './events/event-hub.ts';
 import type { Every } from './events/every.ts';
 import type { Metrics } from './metrics.ts';
@@ -20,13 +26,19 @@ export interface Services {
   readonly batches: BatchStore;
   /** Commands about models. */
   readonly control: FleetControl;
+  readonly webhooks: { readonly deliveries: WebhookDeliveries; readonly secrets: WebhookSecrets };
   readonly results: ResultStore;
   readonly uploads: UploadStore;
   readonly keys: ApiKeys;
   readonly sessions: Sessions;
+  /** Jobs that come again and again. */
+  readonly schedules: ScheduleStore;
   /** What happens to jobs, for many readers. */
   readonly events: EventHub;
   readonly segments: SegmentFeed;
+  readonly live: LiveRelay;
+  /** Asked before a live stream is opened. */
+  readonly liveLimit: LiveLimit;
   /** For event filters by tenant. */
   readonly tenants: JobTenants;
   /** Runs what is done again and again; heartbeats, for one. */
@@ -34,6 +46,7 @@ export interface Services {
   /** Asked before jobs are added. */
   readonly limit: QueueLimit;
   readonly metrics: Metrics;
+  readonly tracing: Tracing;
   readonly settings: HttpSettings;
   /** Of the package. */
   readonly version: string;

@@ -1,5 +1,6 @@
 /** What the server may be told; the command line fills it in. */
 import type { JobTask, ModelId } from '../core/job.ts';
+import type { ObjectPlace } from '../core/s3-settings.ts';
 
 export interface HttpSettings {
   /** An address to listen on; other than loopback only with an API key. */
@@ -12,6 +13,8 @@ export interface HttpSettings {
   readonly modelTasks: Readonly<Record<ModelId, JobTask>>;
   /** Folders in which inputs may be named by path; without any, none may. Real paths. */
   readonly inputRoots: readonly string[];
+  /** Below these inputs may be named by object; without any, none may. */
+  readonly objectRoots: readonly ObjectPlace[];
   readonly maxUploadBytes: number;
   /** Of JSON. */
   readonly maxBodyBytes: number;
@@ -19,6 +22,12 @@ export interface HttpSettings {
   readonly maxQueued: number;
   /** A reader of events that leaves more than this unread is cut off. */
   readonly maxEventBytes: number;
+  /** Live streams that one API key may have at once, over all servers; 0 = no limit. */
+  readonly livePerKey: number;
+  /** A live stream that gets no audio for so long ends; 0 = never. */
+  readonly liveIdleMs: number;
+  /** No live stream lasts longer; 0 = no limit. */
+  readonly liveMaxMs: number;
   /** Names under which models may be asked for, too, such as `whisper-1`, for clients that know only those. */
   readonly modelAliases: Readonly<Record<string, ModelId>>;
   /** Uploads are kept for so long after their last use. */
@@ -39,10 +48,14 @@ export const DEFAULT_SETTINGS: HttpSettings = {
   defaultModel: 'moonshine-tiny',
   modelTasks: {},
   inputRoots: [],
+  objectRoots: [],
   maxUploadBytes: 2 * 1024 ** 3,
   maxBodyBytes: 1024 ** 2,
   maxQueued: 100_000,
   maxEventBytes: 1024 ** 2,
+  livePerKey: 8,
+  liveIdleMs: 30_000,
+  liveMaxMs: 4 * 3_600_000,
   modelAliases: {},
   uploadRetentionMs: 7 * 86_400_000,
   allowedOrigins: [],

@@ -6,6 +6,7 @@ import type { BatchView } from '../core/batch.ts';
 import { BatchHeaderLine, type BatchRequest, BatchSettings } from '../core/batch-api.ts';
 import { WavepoolError } from '../core/errors.ts';
 import { parseRequestPart } from '../core/problem.ts';
+import { itemWebhookOf } from '../core/webhook.ts';
 import type { NewItem } from '../queue/batches.ts';
 import { claimIdempotencyKey } from '../queue/idempotency.ts';
 import { resolveAllowedFolder } from './allowed-path.ts';
@@ -107,7 +108,8 @@ async function submit(source: BatchSource, context: BatchContext): Promise<Batch
   const { services, signal } = context;
   const { batches, limit } = services;
   const { settings, directory, inputs } = source;
-  const { name, ...common } = settings;
+  const { name, webhook, ...shared } = settings;
+  const common = { ...shared, webhook: itemWebhookOf(webhook) };
   const queue = await queueForTask(settings, services);
   const id = await batchIdOf(source, queue.model, context);
   try {
@@ -118,6 +120,7 @@ async function submit(source: BatchSource, context: BatchContext): Promise<Batch
       model: queue.model,
       task: settings.task,
       directory,
+      webhook,
       signal,
       jobs: jobsOf(inputs, newJob(common, services.now())),
       beforeAdd: async (jobs) => {

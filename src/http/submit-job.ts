@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { basename } from 'node:path';
 import type { JobRequest, JobRequestInput, JobSettings } from '../core/api.ts';
 import type { JobInput, NewJob, OmitEach } from '../core/job.ts';
+import { assertInsideRoots, parseObjectAddress } from '../core/s3-settings.ts';
 import { claimIdempotencyKey } from '../queue/idempotency.ts';
 import type { FoundJob } from '../queue/queue-registry.ts';
 import { addUploadReferences } from '../queue/upload-references.ts';
@@ -16,6 +17,8 @@ export interface SubmitOptions {
   readonly caller: Caller;
   /** The same key and request give the same job. */
   readonly idempotencyKey?: string | undefined;
+  /** Somebody waits for it: see `NewJob`. @defaultValue false */
+  readonly interactive?: boolean | undefined;
 }
 
 /**
@@ -25,7 +28,7 @@ export interface SubmitOptions {
 export async function submitJob(
   request: JobRequest,
   services: Services,
-  { caller, idempotencyKey }: SubmitOptions,
+  { caller, idempotencyKey, interactive }: SubmitOptions,
 ): Promise<FoundJob> {
   const { queues, limit } = services;
   const { input: requested, ...settings } = request;
@@ -41,7 +44,7 @@ export async function submitJob(
   }
   await limit.reserve(queue, 1);
   await referToUploads([{ id, input }], services);
-  const view = await queue.submit({ ...newJob(settings, services.now()), id, input });
+  const view = await queue.submit({ ...newJob(settings, services.now()), id, input, interactive });
   return { queue, view };
 }
 
@@ -68,7 +71,7 @@ export async function referToUploads(
  * @throws {WavepoolError} INPUT_FORBIDDEN, INPUT_NOT_FOUND, INVALID_REQUEST
  */
 export async function resolveRequestInput(
-  { path, uploadId, url, name, rawFormat }: JobRequestInput,
+  { path, uploadId, url, object, name, rawFormat }: JobRequestInput,
   { uploads, settings }: Services,
 ): Promise<JobInput> {
   const format = rawFormat === undefined ? {} : { rawFormat };
@@ -78,6 +81,11 @@ export async function resolveRequestInput(
   if (uploadId !== undefined) {
     await uploads.use(uploadId);
     return { kind: 'upload', id: uploadId, name: cleanName(name ?? ''), ...format };
+  }
+  if (object !== undefined) {
+    const address = parseObjectAddress(object);
+    assertInsideRoots(address, settings.objectRoots);
+    return { kind: 'object', ...address, ...format };
   }
   const address = url ?? '';
   return { kind: 'url', url: address, name: cleanName(name ?? nameInUrl(address)), ...format };

@@ -13,7 +13,6 @@ import {
 } from './catalogue.ts';
 import type { CatalogueEntry, ModelDescription } from './catalogue-entry.ts';
 import type { Download } from './download.ts';
-import { ImportSession } from './import-model.ts';
 import {
   describeImport,
   type InstalledModel,
@@ -177,6 +176,7 @@ export class ModelStore {
    *   MODEL_DOWNLOAD_FAILED, CANCELLED
    */
   async import(location: string, options: ImportOptions = {}): Promise<InstalledModel> {
+    const { ImportSession } = await import('./import-model.ts');
     const session = new ImportSession(location, this.#catalogue, this.#environment);
     const base = options.id ?? session.suggestedId;
     assertId(base);

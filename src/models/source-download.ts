@@ -1,27 +1,36 @@
-/** A `Download` for every kind of source, with the settings of this machine. */
+/**
+ * A `Download` for every kind of source, with the settings of this machine. The clients are large, and most processes fetch
+ * nothing: they are loaded when something is wanted.
+ */
 import type { Download } from './download.ts';
-import { HttpsClient } from './https-client.ts';
-import { npmDownload } from './npm-download.ts';
 import type { Environment } from './npm-settings.ts';
-import { pypiDownload } from './pypi-download.ts';
-import { huggingFaceDownload, urlDownload } from './url-download.ts';
+import type { NpmSource } from './source.ts';
 
 /** @param directory where a project's .npmrc is looked for */
 export function sourceDownload(environment: Environment, directory: string): Download {
-  const npm = npmDownload(environment, directory);
+  let npm: Download<NpmSource> | undefined;
   return async (source, folder, options) => {
     if (source.kind === 'npm') {
+      const { npmDownload } = await import('./npm-download.ts');
+      npm ??= npmDownload(environment, directory);
       await npm(source, folder, options);
       return;
     }
+    const { HttpsClient } = await import('./https-client.ts');
     await using client = new HttpsClient({ environment });
     switch (source.kind) {
-      case 'pypi':
+      case 'pypi': {
+        const { pypiDownload } = await import('./pypi-download.ts');
         return await pypiDownload(environment, client)(source, folder, options);
-      case 'huggingface':
+      }
+      case 'huggingface': {
+        const { huggingFaceDownload } = await import('./url-download.ts');
         return await huggingFaceDownload(environment, client)(source, folder, options);
-      case 'url':
+      }
+      case 'url': {
+        const { urlDownload } = await import('./url-download.ts');
         return await urlDownload(client)(source, folder, options);
+      }
       default:
         return source satisfies never;
     }

@@ -1,9 +1,10 @@
-import { Queue } from 'bullmq';
+import { type Job, Queue } from 'bullmq';
 import type { Redis } from 'ioredis';
 import { failureToError, WavepoolError } from '../core/errors.ts';
 import type { StreamId } from '../core/event-position.ts';
 import type { HeldJob } from '../core/ipc.ts';
 import {
+  type JobData,
   type JobId,
   type JobOutcome,
   type ModelId,
@@ -11,7 +12,8 @@ import {
   parseJobData,
   parseJobId,
 } from '../core/job.ts';
-import { addChunk } from './add-jobs.ts';
+import type { RateLimit } from '../core/tenant.ts';
+import { NO_TRACING, type Tracing } from '../core/tracing.ts';
 import { type CancelResult, cancelJob } from './cancel-job.ts';
 import { clearCancelMark } from './cancellation.ts';
 import {
@@ -22,19 +24,25 @@ import {
   type RedisAddress,
   toRedisError,
 } from './connection.ts';
-import { rememberDeadlines } from './deadlines.ts';
 import { CRASH_LIMIT, type HandBackResult, handBack, KILL_LIMIT } from './handback.ts';
+import { type JobCounts, readCounts } from './job-counts.ts';
 import { followJobEvents, type JobEvent } from './job-event-iterator.ts';
 import { type EventListener, type JobEventMap, JobEvents, type JobListener } from './job-events.ts';
+import { JobIntake } from './job-intake.ts';
 import { type JobListOptions, listJobs } from './job-list.ts';
 import { type JobView, viewOf } from './job-view.ts';
 import { rememberModel } from './known-models.ts';
 import { type JobParent, type PreparedJob, prepareJob } from './prepared-job.ts';
 import { QUEUE_PREFIX, queueNameOf } from './queue-names.ts';
+import { readRateLimit, writeRateLimit } from './rate-limit.ts';
+import { ScheduleStore } from './schedules.ts';
+import { telemetryOf } from './telemetry.ts';
+import { WebhookDeliveries } from './webhook-deliveries.ts';
 
 const CHUNK = 500;
 
 export type { CancelResult } from './cancel-job.ts';
+export type { JobCounts } from './job-counts.ts';
 
 export interface AudioQueueOptions {
   readonly address: RedisAddress;
@@ -49,16 +57,10 @@ export interface AudioQueueOptions {
    * @defaultValue 15 000
    */
   readonly reconcileIntervalMs?: number | undefined;
+  /** @defaultValue none */
+  readonly tracing?: Tracing | undefined;
   /** Milliseconds since 1970. @defaultValue Date.now */
   readonly now?: (() => number) | undefined;
-}
-
-export interface JobCounts {
-  readonly waiting: number;
-  readonly delayed: number;
-  readonly running: number;
-  readonly completed: number;
-  readonly failed: number;
 }
 
 /** The jobs of one model: adds, reads, watches, cancels and retries them. Loads no native code. */
@@ -70,7 +72,9 @@ export class AudioQueue {
   readonly #connection: Redis;
   readonly #queue: Queue;
   readonly #events: JobEvents;
-  #remembered: Promise<void> | undefined;
+  #deliveries: WebhookDeliveries | undefined;
+  readonly #intake: JobIntake;
+  #schedules: ScheduleStore | undefined;
   #closing: Promise<void> | undefined;
 
   private constructor(options: AudioQueueOptions, connection: Redis, events: JobEvents) {
@@ -79,9 +83,11 @@ export class AudioQueue {
     this.name = queueNameOf(options.model);
     this.#connection = connection;
     this.#events = events;
-    this.#queue = new Queue(this.name, { connection, prefix: QUEUE_PREFIX });
+    const telemetry = telemetryOf(options.tracing ?? NO_TRACING);
+    this.#queue = new Queue(this.name, { connection, prefix: QUEUE_PREFIX, ...telemetry });
     // Commands report their own errors.
     this.#queue.on('error', () => undefined);
+    this.#intake = new JobIntake({ ...options, connection, queue: this.#queue });
   }
 
   /**
@@ -117,18 +123,15 @@ export class AudioQueue {
    * @throws {WavepoolError} INVALID_REQUEST, REDIS_UNAVAILABLE
    */
   async submit(job: NewJob): Promise<JobView> {
-    const { name, data, opts } = this.#prepare(job);
-    await this.#guard(async () => {
-      await this.#remember();
-      await rememberDeadlines(this.#connection, this.name, [{ id: opts.jobId, data }]);
-      await this.#queue.add(name, data, opts);
-    });
-    const { jobId: id, priority = 0, delay = 0 } = opts;
+    const prepared = this.#prepare(job);
+    await this.#submission(1, () => this.#intake.add(prepared));
+    const { data, opts } = prepared;
+    const { jobId: id, delay = 0 } = opts;
     return {
       id,
       state: delay > 0 ? 'delayed' : 'waiting',
       data,
-      priority,
+      priority: data.priority ?? 0,
       attemptsMade: 0,
       progress: undefined,
       startedAt: undefined,
@@ -146,15 +149,7 @@ export class AudioQueue {
    */
   async addMany(jobs: readonly NewJob[], parent?: JobParent): Promise<JobId[]> {
     const prepared = jobs.map((job) => this.#prepare(job, parent));
-    await this.#guard(() => this.#remember());
-    for (let start = 0; start < prepared.length; start += CHUNK) {
-      const chunk = prepared.slice(start, start + CHUNK);
-      const deadlines = chunk.map(({ data, opts }) => ({ id: opts.jobId, data }));
-      await this.#guard(async () => {
-        await rememberDeadlines(this.#connection, this.name, deadlines);
-        await addChunk(this.#queue, this.#connection, chunk);
-      });
-    }
+    await this.#submission(prepared.length, () => this.#intake.addMany(prepared));
     return prepared.map(({ opts }) => opts.jobId);
   }
 
@@ -185,18 +180,7 @@ export class AudioQueue {
   }
 
   async counts(): Promise<JobCounts> {
-    const counts = await this.#guard(() =>
-      this.#queue.getJobCounts('wait', 'prioritized', 'delayed', 'active', 'completed', 'failed'),
-    );
-    const {
-      wait = 0,
-      prioritized = 0,
-      delayed = 0,
-      active = 0,
-      completed = 0,
-      failed = 0,
-    } = counts;
-    return { waiting: wait + prioritized, delayed, running: active, completed, failed };
+    return this.#guard(() => readCounts(this.#connection, this.model));
   }
 
   /**
@@ -210,14 +194,17 @@ export class AudioQueue {
       if ((await job.getState()) !== 'failed') return false;
       await clearCancelMark(this.#connection, this.name, id);
       const data = parseJobData(job.data);
-      await rememberDeadlines(this.#connection, this.name, [{ id, data }]);
+      await this.#tellEnd(job, id);
+      await this.#intake.index([{ id, data }]);
       // One more chance, and alone in its batch as after any crash.
       const { crashCount, killCount = 0 } = data;
       if (crashCount >= CRASH_LIMIT || killCount >= KILL_LIMIT) {
         await job.updateData({ ...data, crashCount: CRASH_LIMIT - 1, killCount: 0 });
       }
+      await this.#intake.forgetPlace(id);
       try {
         await job.retry('failed', { resetAttemptsMade: true, resetAttemptsStarted: true });
+        this.#intake.changed(job.data);
         return true;
       } catch (error) {
         // Somebody else was quicker.
@@ -234,8 +221,31 @@ export class AudioQueue {
   async cancel(id: JobId): Promise<CancelResult> {
     return this.#guard(async () => {
       const job = await this.#find(id);
-      return cancelJob(this.#connection, this.name, job, id);
+      const result = await cancelJob(this.#connection, this.name, job, id);
+      if (result === 'cancelled') this.#intake.changed(job.data);
+      return result;
     });
+  }
+
+  /** How many jobs of this queue may start in a time, over all workers; undefined when nobody has set a limit. */
+  async rateLimit(): Promise<RateLimit | undefined> {
+    return this.#guard(() => readRateLimit(this.#connection, this.name));
+  }
+
+  /**
+   * Counts from now on.
+   * @param limit undefined ends it
+   * @throws {WavepoolError} INVALID_REQUEST, REDIS_UNAVAILABLE
+   */
+  async setRateLimit(limit: RateLimit | undefined): Promise<void> {
+    await this.#guard(() => writeRateLimit(this.#queue, limit));
+    await this.#guard(() => rememberModel(this.#connection, this.model));
+  }
+
+  /** Jobs of any model that come again and again; it lives as long as this queue. */
+  get schedules(): ScheduleStore {
+    this.#schedules ??= new ScheduleStore(this.#connection);
+    return this.#schedules;
   }
 
   /**
@@ -245,7 +255,9 @@ export class AudioQueue {
   async remove(id: JobId): Promise<boolean> {
     return this.#guard(async () => {
       const job = await this.#queue.getJob(parseJobId(id));
-      if (job === undefined || (await this.#queue.remove(id)) !== 1) return false;
+      if (job === undefined) return false;
+      await this.#tellEnd(job, id);
+      if ((await this.#queue.remove(id)) !== 1) return false;
       await clearCancelMark(this.#connection, this.name, id);
       return true;
     });
@@ -310,15 +322,21 @@ export class AudioQueue {
   }
 
   /** Gives the jobs of a dead worker process back to the queue: see `handBack`. */
-  async handBack(held: readonly HeldJob[]): Promise<Map<string, HandBackResult>> {
-    return this.#guard(() => handBack(this.#queue, this.#connection, held));
+  async handBack(
+    held: readonly HeldJob[],
+    workerIds: readonly string[] = [],
+  ): Promise<Map<string, HandBackResult>> {
+    return this.#guard(() => handBack(this.#queue, this.#connection, held, workerIds));
   }
 
   /** Idempotent. */
   close(): Promise<void> {
     this.#closing ??= (async () => {
       this.#events.close();
+      await this.#intake.close();
+      await this.#schedules?.close();
       await this.#queue.close();
+      await this.#deliveries?.close();
       closeConnection(this.#connection);
     })();
     return this.#closing;
@@ -328,13 +346,18 @@ export class AudioQueue {
     await this.close();
   }
 
-  /** Once is enough; see `readKnownModels`. */
-  #remember(): Promise<void> {
-    this.#remembered ??= rememberModel(this.#connection, this.model).catch((error: unknown) => {
-      this.#remembered = undefined;
-      throw error;
-    });
-    return this.#remembered;
+  /** Where the trace of a job begins. */
+  #submission(jobs: number, add: () => Promise<void>): Promise<void> {
+    const { tracing = NO_TRACING } = this.#options;
+    const attributes = { 'wavepool.model': this.model, 'wavepool.jobs': jobs };
+    return tracing.run('submit', { attributes }, () => this.#guard(add));
+  }
+
+  /** The end of a job is about to be forgotten: its webhook is told of it first. */
+  async #tellEnd(job: Job<JobData>, id: JobId): Promise<void> {
+    if (job.data.webhook === undefined) return;
+    this.#deliveries ??= new WebhookDeliveries(this.#connection, this.#options.now);
+    await this.#deliveries.tell(this.#queue, job, id);
   }
 
   #prepare(job: NewJob, parent?: JobParent): PreparedJob {

@@ -24,6 +24,8 @@ import {
   QUEUE_PREFIX,
 } from './queue-names.ts';
 import { publishEvent } from './service-events.ts';
+import { WebhookDeliveries } from './webhook-deliveries.ts';
+import { batchDelivery } from './webhook-messages.ts';
 
 const SWEEP_PAGE = 100;
 
@@ -35,6 +37,7 @@ export class BatchRecords {
   readonly #now: () => number;
   readonly #queue: Queue;
   readonly #flows: FlowProducer;
+  #deliveries: WebhookDeliveries | undefined;
   #closing: Promise<void> | undefined;
 
   /** The connection stays the caller's. */
@@ -161,7 +164,9 @@ export class BatchRecords {
     return this.#guard(async () => {
       const key = batchTimesKey(id);
       await this.#connection.hsetnx(key, 'finishedAt', this.#now());
-      return (await this.tell(id, 'batch.finished'))?.counts;
+      const view = await this.tell(id, 'batch.finished');
+      if (view !== undefined) await this.#deliver(view);
+      return view?.counts;
     });
   }
 
@@ -216,9 +221,16 @@ export class BatchRecords {
   /** Idempotent. */
   dispose(): Promise<void> {
     this.#closing ??= (async () => {
-      await Promise.all([this.#queue.close(), this.#flows.close()]);
+      await Promise.all([this.#queue.close(), this.#flows.close(), this.#deliveries?.close()]);
     })();
     return this.#closing;
+  }
+
+  async #deliver(view: BatchView): Promise<void> {
+    const delivery = batchDelivery(view);
+    if (delivery === undefined) return;
+    this.#deliveries ??= new WebhookDeliveries(this.#connection, this.#now);
+    await this.#deliveries.add(delivery);
   }
 
   async #release(id: BatchId): Promise<void> {

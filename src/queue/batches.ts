@@ -12,6 +12,7 @@ import {
 } from '../core/batch.ts';
 import { WavepoolError } from '../core/errors.ts';
 import type { JobId, JobInput, JobTask, ModelId, NewJob, OmitEach } from '../core/job.ts';
+import type { BatchWebhook } from '../core/webhook.ts';
 import type { AudioQueue } from './audio-queue.ts';
 import {
   type BatchItem,
@@ -52,6 +53,8 @@ export interface NewBatch {
   readonly task?: JobTask | undefined;
   /** See `BatchRecord`. */
   readonly directory?: string | undefined;
+  /** Told when all its jobs have ended; each job has its own. */
+  readonly webhook?: BatchWebhook | undefined;
   /** Read as they are added. A key that comes again counts once. */
   readonly jobs: AsyncIterable<NewItem> | Iterable<NewItem>;
   /** Looked at between items. The batch stays open: create it again to go on. */
@@ -191,13 +194,15 @@ export class BatchStore {
     await this.close();
   }
 
-  #newRecord({ name, tenant = 'default', model, task, directory }: NewBatch): BatchRecord {
+  #newRecord({ name, tenant = 'default', model, task, ...more }: NewBatch): BatchRecord {
+    const { directory, webhook } = more;
     return parseBatchRecord({
       ...(name === undefined ? {} : { name }),
       tenant,
       model,
       ...(task === undefined ? {} : { task }),
       ...(directory === undefined ? {} : { directory }),
+      ...(webhook === undefined ? {} : { webhook }),
       jobPrefix: `b${randomBytes(8).toString('hex')}`,
       createdAt: this.#now(),
     });

@@ -5,11 +5,13 @@ import { WavepoolError } from '../core/errors.ts';
 import { type JobId, parseJobData } from '../core/job.ts';
 import { announceCancel, clearCancelMark, markCancelled } from './cancellation.ts';
 import { failWaiting } from './fail-waiting.ts';
+import { CANCELLED_PREFIX } from './failures.ts';
+import { bullKey } from './queue-names.ts';
 
 const CANCEL_ATTEMPTS = 5;
 
 /**
- * `cancelled`: it was waiting and has ended. `requested`: it runs, and its worker has been told. `finished`: too late.
+ * `cancelled`: it was waiting, or had just been taken, and has ended. `requested`: it runs, and its worker has been told. `finished`: too late.
  */
 export type CancelResult = 'cancelled' | 'requested' | 'finished';
 
@@ -31,10 +33,25 @@ export async function cancelJob(
     const state = await job.getState();
     if (state === 'completed' || state === 'failed' || state === 'unknown') {
       await clearCancelMark(connection, queue, id);
-      return 'finished';
+      // A worker that takes a marked job ends it, perhaps before it is looked at here.
+      return state === 'failed' && (await wasCancelledSince(connection, queue, job, id))
+        ? 'cancelled'
+        : 'finished';
     }
     if (state === 'active') break;
   }
   await announceCancel(connection, queue, id);
   return 'requested';
+}
+
+/** Whether a cancel has ended the job since the caller read it. */
+async function wasCancelledSince(
+  connection: Redis,
+  queue: string,
+  job: Job,
+  id: JobId,
+): Promise<boolean> {
+  if (job.finishedOn !== undefined) return false;
+  const [reason] = await connection.hmget(bullKey(queue, id), 'failedReason');
+  return reason?.startsWith(CANCELLED_PREFIX) ?? false;
 }

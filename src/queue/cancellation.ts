@@ -4,9 +4,8 @@
  */
 import type { Redis } from 'ioredis';
 import { WavepoolError } from '../core/errors.ts';
-import type { ModelId } from '../core/job.ts';
 import { closeConnection, connect, openConnection, type RedisAddress } from './connection.ts';
-import { cancelChannel, cancelMarkKey, queueNameOf } from './queue-names.ts';
+import { cancelChannel, cancelMarkKey } from './queue-names.ts';
 
 const MARK_SECONDS = 7 * 86_400;
 
@@ -32,37 +31,42 @@ export interface WatchedJob {
   readonly id: string;
   /** From the job's data. */
   readonly submittedAt: number;
+  /** Called with CANCELLED, once at most and never after `stop`. */
+  readonly cancel: (reason: WavepoolError) => void;
 }
 
 export interface CancellationWatch extends Disposable {
-  /** Aborts with CANCELLED as its reason. */
-  readonly signal: AbortSignal;
   /** Call when the job has ended. Idempotent. */
   stop(): void;
 }
 
-interface Watched {
-  readonly submittedAt: number;
-  readonly controller: AbortController;
+/** Jobs whose marks are read with one command. */
+interface Lookup {
+  readonly ids: string[];
+  readonly done: Promise<void>;
 }
 
 export interface CancellationListenerOptions {
   readonly address: RedisAddress;
-  readonly model: ModelId;
+  readonly queue: string;
   /** Told when a request could not be looked up; the job runs on. */
   readonly onError?: ((error: unknown) => void) | undefined;
 }
 
-/** A worker's ear for cancel requests of one model's queue. */
+/** A worker's ear for cancel requests of one queue. */
 export class CancellationListener {
   readonly #queue: string;
   readonly #subscriber: Redis;
   readonly #reader: Redis;
   readonly #onError: (error: unknown) => void;
-  readonly #watched = new Map<string, Watched>();
+  readonly #watched = new Map<string, WatchedJob>();
+  /** The last command, however it ended or will end. */
+  #asked: Promise<void> = Promise.resolve();
+  /** Goes out when that one is answered. */
+  #next: Lookup | undefined;
 
   private constructor(options: CancellationListenerOptions, subscriber: Redis, reader: Redis) {
-    this.#queue = queueNameOf(options.model);
+    this.#queue = options.queue;
     this.#subscriber = subscriber;
     this.#reader = reader;
     this.#onError = options.onError ?? (() => undefined);
@@ -73,12 +77,12 @@ export class CancellationListener {
 
   /** @throws {WavepoolError} REDIS_UNAVAILABLE */
   static async open(options: CancellationListenerOptions): Promise<CancellationListener> {
-    const { address, model } = options;
+    const { address, queue } = options;
     const subscriber = openConnection(address, { role: 'patient', name: 'cancel' });
     const reader = openConnection(address, { role: 'patient', name: 'cancel-marks' });
     try {
       await Promise.all([connect(subscriber, address), connect(reader, address)]);
-      await subscriber.subscribe(cancelChannel(queueNameOf(model)));
+      await subscriber.subscribe(cancelChannel(queue));
     } catch (error) {
       closeConnection(subscriber);
       closeConnection(reader);
@@ -87,12 +91,12 @@ export class CancellationListener {
     return new CancellationListener(options, subscriber, reader);
   }
 
-  /** Call before the first step of a job: a request made earlier aborts the signal before this returns. */
-  async watch({ id, submittedAt }: WatchedJob): Promise<CancellationWatch> {
-    const entry: Watched = { submittedAt, controller: new AbortController() };
-    this.#watched.set(id, entry);
+  /** Call before the first step of a job: a request made earlier cancels it before this returns. */
+  async watch(job: WatchedJob): Promise<CancellationWatch> {
+    const { id } = job;
+    this.#watched.set(id, job);
     const stop = (): void => {
-      if (this.#watched.get(id) === entry) this.#watched.delete(id);
+      if (this.#watched.get(id) === job) this.#watched.delete(id);
     };
     try {
       await this.#abortMarked([id]);
@@ -100,7 +104,7 @@ export class CancellationListener {
       stop();
       throw error;
     }
-    return { signal: entry.controller.signal, stop, [Symbol.dispose]: stop };
+    return { stop, [Symbol.dispose]: stop };
   }
 
   /** Idempotent. */
@@ -118,13 +122,31 @@ export class CancellationListener {
     this.#abortMarked(ids.filter((id) => this.#watched.has(id))).catch(this.#onError);
   }
 
-  async #abortMarked(ids: readonly string[]): Promise<void> {
-    if (ids.length === 0) return;
+  /** One command at a time: a busy worker takes many jobs while it waits for an answer, and asks for them together. */
+  #abortMarked(ids: readonly string[]): Promise<void> {
+    if (ids.length === 0) return Promise.resolve();
+    this.#next ??= this.#openLookup();
+    this.#next.ids.push(...ids);
+    return this.#next.done;
+  }
+
+  #openLookup(): Lookup {
+    const ids: string[] = [];
+    const done = this.#asked.then(() => {
+      this.#next = undefined;
+      return this.#readMarks(ids);
+    });
+    this.#asked = done.catch(() => undefined);
+    return { ids, done };
+  }
+
+  async #readMarks(ids: readonly string[]): Promise<void> {
     const marks = await this.#reader.mget(ids.map((id) => cancelMarkKey(this.#queue, id)));
     for (const [index, id] of ids.entries()) {
-      const entry = this.#watched.get(id);
-      if (entry === undefined || marks[index] !== String(entry.submittedAt)) continue;
-      entry.controller.abort(new WavepoolError('CANCELLED', `job ${id}`));
+      const job = this.#watched.get(id);
+      if (job === undefined || marks[index] !== String(job.submittedAt)) continue;
+      this.#watched.delete(id);
+      job.cancel(new WavepoolError('CANCELLED', `job ${id}`));
     }
   }
 }

@@ -6,6 +6,7 @@ import type { Blame, HeldJob } from '../core/ipc.ts';
 import { type JobData, type JobProgress, parseJobData } from '../core/job.ts';
 import { toQueueError } from './failures.ts';
 import { bullKey } from './queue-names.ts';
+import { jobsTakenBy } from './taken-jobs.ts';
 
 /** A job that was held in this many crashes is the likely cause and fails. */
 export const CRASH_LIMIT = 2;
@@ -63,17 +64,23 @@ async function handBackOne(
  * `killCount` of those that are to blame; those at the limit fail with WORKER_CRASHED. May be repeated. They run again in the order given; among jobs of one
  * priority other than 0, BullMQ orders what is put back by job id.
  * @param held in the order in which the worker took them
+ * @param workerIds BullMQ's ids of the dead: what else lies under their locks had not been started
  * @throws {AggregateError} after all were tried, when some could not be handed back; the stall check will
  */
 export async function handBack(
   queue: Queue,
   connection: Redis,
   held: readonly HeldJob[],
+  workerIds: readonly string[] = [],
 ): Promise<Map<string, HandBackResult>> {
   const results = new Map<string, HandBackResult>();
   const errors: unknown[] = [];
+  const known = new Set(held.map(({ jobId }) => jobId));
+  const untold = (await jobsTakenBy(connection, queue.name, workerIds))
+    .filter(({ jobId }) => !known.has(jobId))
+    .map((job): HeldJob => ({ ...job, blame: 'none' }));
   // Each goes to the very front, so the first one goes last.
-  for (const entry of held.toReversed()) {
+  for (const entry of [...untold, ...held.toReversed()]) {
     try {
       results.set(entry.jobId, await handBackIfHeld(queue, connection, entry));
     } catch (error) {

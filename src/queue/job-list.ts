@@ -3,9 +3,9 @@ import { type JobState, type JobView, viewOf } from './job-view.ts';
 
 const PAGE = 200;
 
-/** Where BullMQ keeps the jobs of a state; cancelled jobs are among the failed ones. */
+/** Where BullMQ keeps the jobs of a state; cancelled jobs are among the failed ones, staged ones among the delayed. */
 const PLACES: Record<JobState, readonly JobType[]> = {
-  waiting: ['wait', 'prioritized'],
+  waiting: ['wait', 'prioritized', 'delayed'],
   delayed: ['delayed'],
   running: ['active'],
   completed: ['completed'],

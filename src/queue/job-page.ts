@@ -8,6 +8,7 @@ import type { ModelId } from '../core/job.ts';
 import type { JobCursor, JobPlace } from '../core/job-cursor.ts';
 import { JobPlace as JobPlaces } from '../core/job-cursor.ts';
 import { toRedisError } from './connection.ts';
+import { STAGED_SCORES } from './fair-share.ts';
 import type { JobState, JobView } from './job-view.ts';
 import { bullKey, queueNameOf } from './queue-names.ts';
 import type { QueueRegistry } from './queue-registry.ts';
@@ -34,8 +35,11 @@ interface Entry {
 /** Jobs that one call looks at: a filter that few pass makes short pages, not long waits. */
 const MOST_EXAMINED = 2_000;
 
+/** In front of the staged jobs, which lie behind all that are delayed. */
+const BEFORE_STAGED: Entry = { id: '', score: String(STAGED_SCORES.from - 1) };
+
 const PLACES_OF: Record<JobState, readonly JobPlace[]> = {
-  waiting: ['waiting-children', 'prioritized', 'wait', 'paused'],
+  waiting: ['delayed', 'waiting-children', 'prioritized', 'wait', 'paused'],
   delayed: ['delayed'],
   running: ['active'],
   completed: ['completed'],
@@ -44,7 +48,7 @@ const PLACES_OF: Record<JobState, readonly JobPlace[]> = {
 };
 
 /**
- * Finished jobs come latest first, the others in the order in which they will run.
+ * Finished jobs come latest first, delayed ones in the order in which they are due.
  * @throws {WavepoolError} REDIS_UNAVAILABLE, MODEL_UNKNOWN
  */
 export async function readJobPage(
@@ -85,7 +89,12 @@ async function startsOf(queues: QueueRegistry, options: JobPageOptions): Promise
   const { state, model, cursor } = options;
   const models = model === undefined ? await queues.models() : [model];
   const places = state === undefined ? JobPlaces.options : PLACES_OF[state];
-  const starts = models.flatMap((each) => places.map((place) => ({ model: each, place })));
+  const starts = models.flatMap((each) =>
+    places.map((place): JobCursor => {
+      const isStaging = place === 'delayed' && state === 'waiting';
+      return { model: each, place, ...(isStaging ? { after: BEFORE_STAGED } : {}) };
+    }),
+  );
   if (cursor === undefined) return starts;
   const isAhead = (start: JobCursor): boolean =>
     start.model > cursor.model ||
@@ -104,10 +113,11 @@ async function readEntries(connection: Redis, from: JobCursor, count: number): P
       case 'wait':
       case 'paused':
       case 'active':
-        return await readList(connection, key, from.after, count);
+        return byId(await connection.lrange(key, '0', '-1'), from.after, count);
+      case 'prioritized':
+        return byId(await connection.zrange(key, '0', '-1'), from.after, count);
       case 'delayed':
       case 'waiting-children':
-      case 'prioritized':
         return await readSet(connection, key, from.after, { count, ascending: true });
       case 'completed':
       case 'failed':
@@ -120,14 +130,11 @@ async function readEntries(connection: Redis, from: JobCursor, count: number): P
   }
 }
 
-/** Lists shift at both ends, so their own order is no place to go on from; that of the ids is. */
-async function readList(
-  connection: Redis,
-  key: string,
-  after: Entry | undefined,
-  count: number,
-): Promise<Entry[]> {
-  const ids = await connection.lrange(key, 0, -1);
+/**
+ * Lists shift at both ends, and jobs of one tenant pass on their places: an order of theirs is no place to go on from; that of
+ * the ids is.
+ */
+function byId(ids: readonly string[], after: Entry | undefined, count: number): Entry[] {
   return ids
     .toSorted(compare)
     .filter((id) => after === undefined || compare(id, after.id) > 0)

@@ -3,6 +3,7 @@ import type { Job } from 'bullmq';
 import { WavepoolError } from '../core/errors.ts';
 import { type JobData, JobOutcome, JobProgress, parseJobData } from '../core/job.ts';
 import { failureOf, type JobFailure } from './failures.ts';
+import { isStaged } from './fair-share.ts';
 
 /** `cancelled` is a failure with the code CANCELLED. */
 export const JOB_STATES = [
@@ -19,6 +20,7 @@ export interface JobView {
   readonly id: string;
   readonly state: JobState;
   readonly data: JobData;
+  /** As the producer gave it. */
   readonly priority: number;
   /** Attempts that have ended. */
   readonly attemptsMade: number;
@@ -57,14 +59,14 @@ function endOf(job: Job, bullState: string): JobEnd | undefined {
   return bullState === 'failed' ? failedEnd(job.failedReason) : undefined;
 }
 
-function stateOf(bullState: string, end: JobEnd | undefined): JobState | undefined {
+function stateOf(job: Job, bullState: string, end: JobEnd | undefined): JobState | undefined {
   switch (bullState) {
     case 'waiting':
     case 'prioritized':
     case 'waiting-children':
       return 'waiting';
     case 'delayed':
-      return 'delayed';
+      return isStaged(job) ? 'waiting' : 'delayed';
     case 'active':
       return 'running';
     case 'completed':
@@ -100,13 +102,14 @@ export async function viewOf(
 
 function viewIn(job: Job, id: string, bullState: string): JobView | undefined {
   const end = endOf(job, bullState);
-  const state = stateOf(bullState, end);
+  const state = stateOf(job, bullState, end);
   if (state === undefined) return undefined;
+  const data = parseJobData(job.data);
   return {
     id,
     state,
-    data: parseJobData(job.data),
-    priority: job.priority,
+    data,
+    priority: data.priority ?? job.priority,
     attemptsMade: job.attemptsMade,
     progress: JobProgress.safeParse(job.progress).data,
     startedAt: job.processedOn,

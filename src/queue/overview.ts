@@ -2,9 +2,9 @@
 import type { Redis } from 'ioredis';
 import type { ModelId } from '../core/job.ts';
 import type { WorkerPresence } from '../core/status.ts';
-import type { JobCounts } from './audio-queue.ts';
 import { toRedisError } from './connection.ts';
 import { failureOf, type JobFailure } from './failures.ts';
+import { type JobCounts, readCounts } from './job-counts.ts';
 import { parseJson } from './job-ends.ts';
 import { readKnownModels } from './known-models.ts';
 import { readPresence } from './presence.ts';
@@ -64,23 +64,6 @@ export async function readOverview(
   } catch (error) {
     throw toRedisError(error);
   }
-}
-
-async function readCounts(connection: Redis, model: ModelId): Promise<JobCounts> {
-  const key = (type: string) => bullKey(queueNameOf(model), type);
-  const replies = await connection
-    .multi()
-    .llen(key('wait'))
-    .zcard(key('prioritized'))
-    .zcard(key('delayed'))
-    .llen(key('active'))
-    .zcard(key('completed'))
-    .zcard(key('failed'))
-    .exec();
-  const [wait = 0, prioritized = 0, delayed = 0, running = 0, completed = 0, failed = 0] = (
-    replies ?? []
-  ).map(([, count]) => Number(count));
-  return { waiting: wait + prioritized, delayed, running, completed, failed };
 }
 
 async function readFailures(

@@ -9,6 +9,7 @@ import {
   parseJobData,
   parseNewJob,
 } from '../core/job.ts';
+import { UNPLACED } from './fair-share.ts';
 import { QUEUE_PREFIX } from './queue-names.ts';
 
 /** How long finished jobs can be asked for and keep their id taken; results live on in the result store. */
@@ -44,14 +45,15 @@ export function prepareJob(
   job: NewJob,
   { model, submittedAt, parent }: PrepareOptions,
 ): PreparedJob {
-  const { id = randomUUID(), priority, delayMs, attempts, ...rest } = parseNewJob(job);
-  const data = parseJobData({ ...rest, model, submittedAt });
+  const { id = randomUUID(), priority, interactive, delayMs, attempts, ...rest } = parseNewJob(job);
+  const somebodyWaits = interactive ? { interactive } : {};
+  const data = parseJobData({ ...rest, model, submittedAt, priority, ...somebodyWaits });
   return {
     name: data.task,
     data,
     opts: {
       jobId: id,
-      priority,
+      priority: interactive ? 0 : UNPLACED,
       delay: delayMs,
       attempts,
       backoff: BACKOFF,

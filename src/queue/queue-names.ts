@@ -95,3 +95,64 @@ export function controlQueueOf(workerId: string): string {
 
 /** Sorted set of the ids of workers that were sent a command, by the time of the last one. */
 export const CONTROL_QUEUES_KEY = 'wavepool-control-queues';
+
+/** Where a process listens for what concerns its live streams: a worker, or a server. */
+export function liveChannel(listener: string): string {
+  return `wavepool-live:${listener}`;
+}
+
+/** Sorted set of the live streams of one caller, by the time at which each is taken for gone. */
+export function liveStreamsKey(caller: string): string {
+  return `wavepool-live-streams:${caller}`;
+}
+
+/** Where parts of this model's split jobs wait; no model can have this name, so they are in nobody's lists and counts. */
+export function partQueueOf(model: ModelId): string {
+  return `_parts-${parseModelId(model)}`;
+}
+
+/** Set of the parts of one job that may be there. */
+export function jobPartsKey(queue: string, jobId: string): string {
+  return `wavepool-parts:${queue}:${jobId}`;
+}
+
+/** The queue of the deliveries of webhooks; no model can have this name. */
+export const WEBHOOK_QUEUE = '_webhooks';
+
+/** Sorted set of the jobs of a queue that have a webhook and have not been seen to end, by the time they were added. */
+export function webhookJobsKey(queue: string): string {
+  return `wavepool-webhook-jobs:${queue}`;
+}
+
+/** Hash of the places up to which the event streams of queues have been looked at for ends to tell. */
+export const WEBHOOK_CURSORS_KEY = 'wavepool-webhook-cursors';
+
+/** Held by the process whose turn it is to look. */
+export const WEBHOOK_TURN_KEY = 'wavepool-webhook-turn';
+
+/** Hash of the secrets by tenant; the server's own has no name. */
+export const WEBHOOK_SECRETS_KEY = 'wavepool-webhook-secrets';
+
+/** Sorted set of the ids of deliveries about a job or a batch, by the time they were made. */
+export function webhookDeliveriesKey(subject: string): string {
+  return `wavepool-webhook-deliveries:${subject}`;
+}
+
+/** Hash of what operators say of tenants. In the slot of the queues, whose scripts read it. */
+export const TENANT_RULES_KEY = bullKey('_tenants', 'rules');
+
+/** Keys of a queue's fair share. No job id begins with `_`, and all are in the queue's slot. */
+export function fairShareKeys(queue: string) {
+  return {
+    /** Sorted set of tenants by the virtual time at which their next job is due. */
+    clocks: bullKey(queue, '_clocks'),
+    /** Set of tenants that may have jobs in a window or in staging. */
+    tenants: bullKey(queue, '_tenants'),
+    /** Numbers jobs in the order in which they were seen. */
+    counter: bullKey(queue, '_counter'),
+    rules: TENANT_RULES_KEY,
+  };
+}
+
+/** The queue in which schedules come due; no model can have this name. */
+export const SCHEDULE_QUEUE = '_schedules';

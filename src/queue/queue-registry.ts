@@ -2,6 +2,7 @@
 import type { Redis } from 'ioredis';
 import { WavepoolError } from '../core/errors.ts';
 import type { JobId, ModelId } from '../core/job.ts';
+import type { Tracing } from '../core/tracing.ts';
 import { AudioQueue } from './audio-queue.ts';
 import {
   closeConnection,
@@ -21,6 +22,8 @@ export interface QueueRegistryOptions {
   readonly models: readonly ModelId[];
   /** Told of each queue before anybody uses it. */
   readonly onOpen?: ((queue: AudioQueue) => void) | undefined;
+  /** @defaultValue none */
+  readonly tracing?: Tracing | undefined;
   /** Milliseconds since 1970. @defaultValue Date.now */
   readonly now?: (() => number) | undefined;
 }
@@ -126,8 +129,8 @@ export class QueueRegistry {
     if (this.#closing) throw new WavepoolError('SHUTTING_DOWN', 'the queues were closed');
     const known = this.#queues.get(model);
     if (known !== undefined) return known;
-    const { address, now, onOpen } = this.#options;
-    const opening = AudioQueue.open({ address, model, now }).then((queue) => {
+    const { address, now, onOpen, tracing } = this.#options;
+    const opening = AudioQueue.open({ address, model, now, tracing }).then((queue) => {
       onOpen?.(queue);
       return queue;
     });

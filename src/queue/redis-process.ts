@@ -8,6 +8,7 @@ import { Redis } from 'ioredis';
 import { WavepoolError } from '../core/errors.ts';
 import { identifyProcess, processState } from '../core/process-identity.ts';
 import { parseServerRecord, type ServerRecord } from '../core/server-record.ts';
+import { closeConnection } from './connection.ts';
 import type { RedisBinary } from './redis-binary.ts';
 
 const RECORD = 'server.json';
@@ -86,7 +87,7 @@ async function probe(socket: string): Promise<'serving' | 'loading' | 'silent'> 
   } catch (error) {
     return error instanceof Error && error.message.startsWith('LOADING') ? 'loading' : 'silent';
   } finally {
-    connection.disconnect();
+    closeConnection(connection);
   }
 }
 
@@ -170,7 +171,7 @@ export async function adoptServer(
   } catch {
     return undefined;
   } finally {
-    connection.disconnect();
+    closeConnection(connection);
   }
 }
 

@@ -1,11 +1,42 @@
 /** Which jobs refer to an upload: it must stay while one of them has not ended. */
 import type { Redis } from 'ioredis';
 import type { JobId, UploadId } from '../core/job.ts';
-import { toRedisError } from './connection.ts';
+import {
+  closeConnection,
+  connect,
+  openConnection,
+  type RedisAddress,
+  toRedisError,
+} from './connection.ts';
 import { uploadJobsKey } from './queue-names.ts';
 import type { QueueRegistry } from './queue-registry.ts';
 
 const ENDED: ReadonlySet<string> = new Set(['completed', 'failed', 'cancelled']);
+
+/** `addUploadReferences` for programs that have no connection of their own. */
+export class UploadReferences implements AsyncDisposable {
+  readonly #connection: Redis;
+
+  private constructor(connection: Redis) {
+    this.#connection = connection;
+  }
+
+  /** @throws {WavepoolError} REDIS_UNAVAILABLE */
+  static async open(address: RedisAddress): Promise<UploadReferences> {
+    const connection = openConnection(address, { role: 'fail-fast', name: 'uploads' });
+    await connect(connection, address);
+    return new UploadReferences(connection);
+  }
+
+  add(uploadId: UploadId, jobId: JobId): Promise<void> {
+    return addUploadReferences(this.#connection, [{ uploadId, jobId }]);
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    closeConnection(this.#connection);
+    return Promise.resolve();
+  }
+}
 
 /** Call before the jobs are added. */
 export async function addUploadReferences(

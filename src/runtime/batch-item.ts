@@ -1,4 +1,5 @@
 import { WavepoolError } from '../core/errors.ts';
+import type { Span } from '../core/tracing.ts';
 import type { Candidate } from './batch-planner.ts';
 import type { ItemEnd } from './batch-stats.ts';
 import { waitedTooLong } from './busy.ts';
@@ -20,6 +21,8 @@ export interface Segment {
   readonly task: TaskItem;
   /** Runs in a batch of one. @defaultValue false */
   readonly alone?: boolean | undefined;
+  /** Its place in the trace of its job. */
+  readonly span?: Span | undefined;
   /** Called when a slot picks the segment up, just before native code runs; a throw fails this segment only. */
   readonly onStart?: ((slot: number) => void) | undefined;
 }

@@ -25,6 +25,16 @@ export interface BatcherLimits extends BatchLimits {
   readonly maxWaitMs: number;
 }
 
+/** What runs in one native call. */
+export interface StartedBatch {
+  readonly model: string;
+  readonly slot: number;
+  readonly segments: readonly Segment[];
+}
+
+/** Told of each batch as it starts; what it returns, of the end, with what made the call fail as a whole. Must not throw. */
+export type BatchWatch = (batch: StartedBatch) => (error?: WavepoolError) => void;
+
 export interface BatcherOptions {
   /** Names the model in errors. */
   readonly label: string;
@@ -34,6 +44,7 @@ export interface BatcherOptions {
   /** The pool to run on, asked for under a slot lease. A rejection fails the segments that the lease was meant for. */
   readonly pool: () => Promise<SessionPool>;
   readonly limits: BatcherLimits;
+  readonly watch?: BatchWatch | undefined;
   /** Called when a batch has given its lease back; must not throw. */
   readonly onBatchEnd?: (() => void) | undefined;
 }
@@ -54,6 +65,7 @@ export class Batcher {
   readonly #clock: Clock;
   readonly #slots: ModelSlots;
   readonly #pool: () => Promise<SessionPool>;
+  readonly #watch: BatchWatch;
   readonly #onBatchEnd: () => void;
   readonly #counters = new BatchCounters();
   readonly #idleListeners = new Set<() => void>();
@@ -71,6 +83,7 @@ export class Batcher {
     this.#clock = options.clock;
     this.#slots = options.slots;
     this.#pool = options.pool;
+    this.#watch = options.watch ?? (() => () => undefined);
     this.#onBatchEnd = options.onBatchEnd ?? (() => undefined);
     this.#limits = options.limits;
     this.#slots.beforeBarrier(() => this.#holdPlaces());
@@ -299,14 +312,18 @@ export class Batcher {
   async #run(slot: number, pool: SessionPool, items: readonly PendingItem[]): Promise<void> {
     const startedAtMs = this.#clock.now();
     this.#counters.batchStarted(items.length);
+    const segments = items.map(({ segment }) => segment);
+    const ended = this.#watch({ model: this.#label, slot, segments });
     try {
       const outcomes = await this.#runNative(pool, slot, items);
       outcomes.forEach((outcome, index) => {
         items[index]?.settle(outcome);
       });
+      ended();
     } catch (thrown) {
       const error = toWavepoolError(thrown);
       for (const item of items) item.fail(error);
+      ended(error);
     } finally {
       this.#counters.batchEnded(items.length, this.#clock.now() - startedAtMs);
     }

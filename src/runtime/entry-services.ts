@@ -1,3 +1,4 @@
+import type { BatchWatch } from './batcher.ts';
 import type { Clock } from './clock.ts';
 import type { Engine } from './engine.ts';
 import type { LoadGuard } from './load-guard.ts';
@@ -20,5 +21,6 @@ export interface EntryServices {
   readonly idleUnloadMs: number;
   /** Called in the turn of every change that `ModelChangeListener` is told of, and perhaps of others. */
   readonly onChange: (entry: ModelEntry) => void;
+  readonly watchBatches?: BatchWatch | undefined;
   readonly onBackgroundError: (error: unknown) => void;
 }

@@ -79,6 +79,7 @@ export class ModelEntry implements Resident {
       slots: this.slots,
       pool: async () => (await this.#initialize()).pool,
       limits: this.#limits(),
+      watch: services.watchBatches,
       onBatchEnd: () => this.#idleClock.touch(),
     });
   }

@@ -1,5 +1,6 @@
 import { WavepoolError } from '../core/errors.ts';
 import type { RuntimeStatus } from '../core/status.ts';
+import type { BatchWatch } from './batcher.ts';
 import { unloadMany } from './bulk-unload.ts';
 import { ChangeFeed } from './change-feed.ts';
 import type { Clock } from './clock.ts';
@@ -37,6 +38,8 @@ export interface RuntimeOptions {
   readonly planner?: ModelPlanner | undefined;
   /** @defaultValue every count that the family supports */
   readonly slotPolicy?: SlotPolicy | undefined;
+  /** Told of each native batch of each model. */
+  readonly watchBatches?: BatchWatch | undefined;
   /** What fails where nobody waits for it: a listener, the end of an idle model. @defaultValue ignored */
   readonly onBackgroundError?: ((error: unknown) => void) | undefined;
 }
@@ -74,6 +77,7 @@ export class Runtime implements ModelManagement {
       busyTimeoutMs: options.busyTimeoutMs ?? BUSY_TIMEOUT_MS,
       loadTimeoutMs: options.loadTimeoutMs ?? 0,
       idleUnloadMs: options.idleUnloadMs ?? 0,
+      watchBatches: options.watchBatches,
       onChange: (entry) => this.#changes.tell(entry),
       onBackgroundError,
     };

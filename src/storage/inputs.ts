@@ -2,9 +2,11 @@
 import { stat } from 'node:fs/promises';
 import { basename } from 'node:path';
 import { WavepoolError } from '../core/errors.ts';
-import type { JobInput, RawAudioFormat } from '../core/job.ts';
-import { uploadPath } from './uploads.ts';
-import { fetchInput, type UrlLimits } from './url-input.ts';
+import type { JobInput, RawAudioFormat, UploadId } from '../core/job.ts';
+import { formatObjectAddress, type ObjectAddress } from '../core/s3-settings.ts';
+import type { FetchedInput } from './fetched-file.ts';
+import { uploadPath } from './local-uploads.ts';
+import type { UrlLimits } from './url-input.ts';
 
 /** An input as a local file that can be opened. */
 export interface ResolvedInput extends AsyncDisposable {
@@ -20,8 +22,15 @@ export interface ResolvedInput extends AsyncDisposable {
 /** Where inputs that are not paths come from; without a place, there are none. */
 export interface InputPlaces {
   readonly uploadsDir?: string | undefined;
+  /** Fetches an upload from where it is; in place of `uploadsDir`. */
+  readonly fetchUpload?: FetchUpload | undefined;
+  /** @throws {WavepoolError} INPUT_FORBIDDEN, INPUT_NOT_FOUND, INPUT_TOO_LARGE, INPUT_CHANGED, STORAGE_… */
+  readonly fetchObject?: FetchObject | undefined;
   readonly urls?: UrlLimits | undefined;
 }
+
+export type FetchUpload = (id: UploadId, signal?: AbortSignal) => Promise<FetchedInput>;
+export type FetchObject = (address: ObjectAddress, signal?: AbortSignal) => Promise<FetchedInput>;
 
 const NOT_THERE = new Set(['ENOENT', 'ENOTDIR', 'EACCES', 'ELOOP', 'ENAMETOOLONG']);
 
@@ -41,20 +50,22 @@ export async function resolveInput(
     case 'path':
       return localFile(input.path, { shown, name, rawFormat });
     case 'upload': {
-      if (places.uploadsDir === undefined) throw new WavepoolError('INPUT_NOT_FOUND', shown);
-      return localFile(uploadPath(places.uploadsDir, input.id), { shown, name, rawFormat });
+      const { fetchUpload, uploadsDir } = places;
+      if (fetchUpload !== undefined)
+        return fetchedFile(await fetchUpload(input.id, signal), { shown, name, rawFormat });
+      if (uploadsDir === undefined) throw new WavepoolError('INPUT_NOT_FOUND', shown);
+      return localFile(uploadPath(uploadsDir, input.id), { shown, name, rawFormat });
+    }
+    case 'object': {
+      if (places.fetchObject === undefined) throw new WavepoolError('INPUT_FORBIDDEN', shown);
+      return fetchedFile(await places.fetchObject(input, signal), { shown, name, rawFormat });
     }
     case 'url': {
       if (places.urls === undefined) throw new WavepoolError('INPUT_FORBIDDEN', shown);
+      // With a client of its own, which most workers never need.
+      const { fetchInput } = await import('./url-input.ts');
       const fetched = await fetchInput(input.url, places.urls, signal);
-      const dispose = async (): Promise<void> => fetched[Symbol.asyncDispose]();
-      try {
-        const file = await localFile(fetched.path, { shown, name, rawFormat });
-        return { ...file, [Symbol.asyncDispose]: dispose };
-      } catch (error) {
-        await dispose();
-        throw error;
-      }
+      return fetchedFile(fetched, { shown, name, rawFormat });
     }
     default:
       return input satisfies never;
@@ -63,7 +74,17 @@ export async function resolveInput(
 
 /** What people call the input. */
 export function inputName(input: JobInput): string {
-  return input.kind === 'path' ? basename(input.path) : input.name;
+  switch (input.kind) {
+    case 'path':
+      return basename(input.path);
+    case 'object':
+      return basename(input.key);
+    case 'upload':
+    case 'url':
+      return input.name;
+    default:
+      return input satisfies never;
+  }
 }
 
 /** Where the input is, for messages and transcripts; the query of a URL may hold secrets and is left out. */
@@ -73,6 +94,8 @@ export function describeInput(input: JobInput): string {
       return input.path;
     case 'upload':
       return `upload:${input.id}`;
+    case 'object':
+      return formatObjectAddress(input);
     case 'url': {
       const { origin, pathname } = new URL(input.url);
       return origin + pathname;
@@ -82,10 +105,19 @@ export function describeInput(input: JobInput): string {
   }
 }
 
-async function localFile(
-  path: string,
-  { shown, name, rawFormat }: { shown: string } & Pick<ResolvedInput, 'name' | 'rawFormat'>,
-): Promise<ResolvedInput> {
+type Shown = { readonly shown: string } & Pick<ResolvedInput, 'name' | 'rawFormat'>;
+
+async function fetchedFile(fetched: FetchedInput, shown: Shown): Promise<ResolvedInput> {
+  const dispose = async (): Promise<void> => fetched[Symbol.asyncDispose]();
+  try {
+    return { ...(await localFile(fetched.path, shown)), [Symbol.asyncDispose]: dispose };
+  } catch (error) {
+    await dispose();
+    throw error;
+  }
+}
+
+async function localFile(path: string, { shown, name, rawFormat }: Shown): Promise<ResolvedInput> {
   try {
     const found = await stat(path);
     if (!found.isFile()) throw new WavepoolError('INPUT_NOT_FOUND', `${shown} is not a file`);

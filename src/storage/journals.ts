@@ -37,8 +37,8 @@ export interface JournalStore {
 }
 
 /** A job that nobody takes up again for so long is not going to be. */
-const RETENTION_MS = 7 * 86_400_000;
-const SWEEP_INTERVAL_MS = 3_600_000;
+export const RETENTION_MS = 7 * 86_400_000;
+export const SWEEP_INTERVAL_MS = 3_600_000;
 const SUFFIX = '.jsonl';
 
 /** How a job's files are called; see `LocalResultStore`, whose keys hold the same. */
@@ -115,7 +115,7 @@ class LocalJournal implements Journal {
     this.#folder = folder;
     this.#name = name;
     this.#torn = text !== '' && !text.endsWith('\n');
-    this.lines = text.split('\n').flatMap(checked);
+    this.lines = parseStoredLines(text);
   }
 
   static async open(folder: string, name: string): Promise<LocalJournal> {
@@ -131,7 +131,7 @@ class LocalJournal implements Journal {
       await mkdir(this.#folder, { recursive: true, mode: 0o700 });
       this.#file = await open(join(this.#folder, this.#name), 'a', 0o600);
     }
-    const text = lines.map((line) => `${checksum(line)} ${line}\n`).join('');
+    const text = formatStoredLines(lines);
     await this.#file.appendFile(this.#torn ? `\n${text}` : text, 'utf8');
     this.#torn = false;
     if (sync) await this.#file.datasync();
@@ -142,6 +142,16 @@ class LocalJournal implements Journal {
     this.#file = undefined;
     await file?.close();
   }
+}
+
+/** Each line with its checksum. */
+export function formatStoredLines(lines: readonly string[]): string {
+  return lines.map((line) => `${checksum(line)} ${line}\n`).join('');
+}
+
+/** The lines that are whole. */
+export function parseStoredLines(text: string): string[] {
+  return text.split('\n').flatMap(checked);
 }
 
 function checksum(line: string): string {

@@ -14,7 +14,7 @@ export interface ResultStore {
   readonly journals: JournalStore;
   /**
    * Writes the result, durably and whole, unless there is one.
-   * @throws {WavepoolError} STORAGE_FULL
+   * @throws {WavepoolError} STORAGE_FULL; of a bucket STORAGE_UNAVAILABLE, STORAGE_FORBIDDEN
    */
   commit(jobId: string, result: JobResult): Promise<Commit>;
   /** @throws {WavepoolError} RESULT_NOT_FOUND; INTERNAL when what is stored is no result */
@@ -23,4 +23,9 @@ export interface ResultStore {
   remove(key: string): Promise<boolean>;
   /** The key under which a job's result lies or would lie. */
   keyOf(jobId: string): string;
+  /**
+   * An address under which anybody can read the stored JSON for some minutes; only where the store itself can be reached.
+   * @throws {WavepoolError} RESULT_NOT_FOUND
+   */
+  link?(key: string): Promise<string>;
 }

@@ -1,31 +1,19 @@
 /**
- * Fetches an input from a URL that somebody else chose. The worker must not become a way into the network that it stands
- * in: names are resolved once, every address is checked, and the connection goes to the address that was checked; each
- * redirect is a new URL that is checked the same way.
+ * Fetches an input from a URL that somebody else chose: see `public-address.ts`. Each redirect is a new URL that is checked
+ * the same way.
  */
-import { lookup } from 'node:dns/promises';
-import { mkdtemp, open, rm } from 'node:fs/promises';
-import { isIP } from 'node:net';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import ipaddr from 'ipaddr.js';
-import { Agent, type Dispatcher, request } from 'undici';
+import { open } from 'node:fs/promises';
+import { type Dispatcher, request } from 'undici';
 import { WavepoolError } from '../core/errors.ts';
 import type { UrlLimits } from '../core/worker-settings.ts';
+import { type FetchedInput, fetchToFile } from './fetched-file.ts';
+import { AddressError, checkedAddress, pinnedTo, type ResolveName } from './public-address.ts';
 
 export type { UrlLimits } from '../core/worker-settings.ts';
-
-/** All addresses of a name. */
-export type ResolveName = (name: string) => Promise<readonly string[]>;
 
 export interface FetchOptions {
   /** @defaultValue the system's resolver */
   readonly resolve?: ResolveName;
-}
-
-export interface FetchedInput extends AsyncDisposable {
-  /** A temporary file; disposing removes it. */
-  readonly path: string;
 }
 
 const REDIRECTS = new Set([301, 302, 303, 307, 308]);
@@ -38,18 +26,13 @@ export async function fetchInput(
   url: string,
   limits: UrlLimits,
   signal?: AbortSignal,
-  { resolve = resolveName }: FetchOptions = {},
+  { resolve }: FetchOptions = {},
 ): Promise<FetchedInput> {
   const late = AbortSignal.timeout(limits.timeoutMs);
   const both = signal === undefined ? late : AbortSignal.any([signal, late]);
-  const folder = await mkdtemp(join(tmpdir(), 'wavepool-url-'));
-  const dispose = (): Promise<void> => rm(folder, { recursive: true, force: true });
   try {
-    const path = join(folder, 'input');
-    await new Fetch(limits, both, resolve).save(url, path);
-    return { path, [Symbol.asyncDispose]: dispose };
+    return await fetchToFile((path) => new Fetch(limits, both, resolve).save(url, path));
   } catch (error) {
-    await dispose();
     signal?.throwIfAborted();
     if (late.aborted) throw failed(`not within ${limits.timeoutMs} ms`, error);
     throw toFetchError(error);
@@ -59,9 +42,9 @@ export async function fetchInput(
 class Fetch {
   readonly #limits: UrlLimits;
   readonly #signal: AbortSignal;
-  readonly #resolve: ResolveName;
+  readonly #resolve: ResolveName | undefined;
 
-  constructor(limits: UrlLimits, signal: AbortSignal, resolve: ResolveName) {
+  constructor(limits: UrlLimits, signal: AbortSignal, resolve: ResolveName | undefined) {
     this.#limits = limits;
     this.#signal = signal;
     this.#resolve = resolve;
@@ -79,7 +62,9 @@ class Fetch {
 
   /** The address to go on with, or nothing when the file is there. */
   async #saveOrFollow(url: URL, path: string): Promise<URL | undefined> {
-    const agent = pinnedTo(await this.#checkedAddress(url));
+    const { allowedNetworks } = this.#limits;
+    const options = { allowedNetworks, resolve: this.#resolve, signal: this.#signal };
+    const agent = pinnedTo(await checkedAddress(url, options));
     try {
       const response = await request(url, {
         dispatcher: agent,
@@ -96,29 +81,6 @@ class Fetch {
       return undefined;
     } finally {
       await agent.destroy();
-    }
-  }
-
-  /** @throws {WavepoolError} INPUT_FORBIDDEN */
-  async #checkedAddress(url: URL): Promise<string> {
-    if (url.protocol !== 'http:' && url.protocol !== 'https:') throw forbidden(url.protocol);
-    if (url.username !== '' || url.password !== '') throw forbidden('a URL with a password');
-    const host = url.hostname.replace(/^\[|\]$/g, '');
-    const addresses = isIP(host) === 0 ? await this.#addressesOf(host) : [host];
-    const [address] = addresses;
-    if (address === undefined) throw failed(`${host} has no address`);
-    // A name with a public and a private address is up to no good.
-    if (!addresses.every((each) => isAllowed(each, this.#limits.allowedNetworks))) {
-      throw forbidden(`${host} is not a public address`);
-    }
-    return address;
-  }
-
-  async #addressesOf(name: string): Promise<readonly string[]> {
-    try {
-      return await this.#resolve(name);
-    } catch (error) {
-      throw failed(`${name} cannot be resolved`, error);
     }
   }
 
@@ -141,44 +103,11 @@ class Fetch {
   }
 }
 
-async function resolveName(name: string): Promise<string[]> {
-  return (await lookup(name, { all: true, verbatim: true })).map(({ address }) => address);
-}
-
-/** Only addresses of the public internet, unless a setting names their network. */
-export function isAllowed(address: string, allowedNetworks: readonly string[]): boolean {
-  if (!ipaddr.isValid(address)) return false;
-  // An IPv4 address in IPv6 clothes is still that address.
-  const parsed = ipaddr.process(address);
-  if (parsed.range() === 'unicast') return true;
-  return allowedNetworks.some((network) => {
-    const [base, bits] = ipaddr.parseCIDR(network);
-    return base.kind() === parsed.kind() && parsed.match(base, bits);
-  });
-}
-
-/** Whatever the name resolves to a moment later, the connection goes here; TLS still checks the name. */
-function pinnedTo(address: string): Agent {
-  const family = isIP(address);
-  return new Agent({
-    connect: {
-      lookup: (_name, options, tell) => {
-        if (options.all) tell(null, [{ address, family }]);
-        else tell(null, address, family);
-      },
-    },
-  });
-}
-
 function assertFound(status: number): void {
   if (status >= 200 && status < 300) return;
   const mayPass = status === 408 || status === 429 || status >= 500 || status < 400;
   if (mayPass) throw failed(`the answer is status ${status}`);
   throw new WavepoolError('INPUT_NOT_FOUND', `the answer is status ${status}`);
-}
-
-function forbidden(what: string): WavepoolError {
-  return new WavepoolError('INPUT_FORBIDDEN', what);
 }
 
 function tooLarge(maxBytes: number): WavepoolError {
@@ -191,6 +120,10 @@ function failed(why: string, cause?: unknown): WavepoolError {
 
 function toFetchError(error: unknown): unknown {
   if (error instanceof WavepoolError || !(error instanceof Error)) return error;
+  if (error instanceof AddressError) {
+    const code = error.isForbidden ? 'INPUT_FORBIDDEN' : 'INPUT_FETCH_FAILED';
+    return new WavepoolError(code, error.message, { cause: error.cause });
+  }
   const code = 'code' in error ? String(error.code) : '';
   if (code === 'ENOSPC' || code === 'EDQUOT') {
     return new WavepoolError('STORAGE_FULL', 'no space left for the input', { cause: error });

@@ -12,22 +12,32 @@ import { ALIVE_MS, type WorkerMessage } from '../core/ipc.ts';
 import type { Logger } from '../core/logger.ts';
 import { packageVersion } from '../core/package-version.ts';
 import type { ModelStatus, WorkerPresence } from '../core/status.ts';
+import { NO_TRACING, type Tracing } from '../core/tracing.ts';
 import type { WorkerSettings } from '../core/worker-settings.ts';
 import { PresencePublisher } from '../queue/presence.ts';
 import type { Engine } from '../runtime/engine.ts';
-import type { ModelEntry } from '../runtime/model-entry.ts';
+import type { ModelConfiguration, ModelEntry } from '../runtime/model-entry.ts';
 import type { ModelPlanner } from '../runtime/model-plan.ts';
+import type { InputPlaces } from '../storage/inputs.ts';
 import type { ResultStore } from '../storage/result-store.ts';
+import { traceBatches } from './batch-tracing.ts';
 import { ModelChanges } from './control-events.ts';
 import { ControlListener } from './control-listener.ts';
 import { ControlRunner } from './control-runner.ts';
 import { HeldJobs } from './held-jobs.ts';
 import { JobProcessor } from './job-processor.ts';
+import { LiveDesk } from './live-desk.ts';
 import { ModelQueue } from './model-queue.ts';
 import { jobConcurrency } from './model-settings.ts';
+import { PartInputs } from './part-inputs.ts';
+import { PartProcessor } from './part-processor.ts';
+import { PartQueue } from './part-queue.ts';
 import { Quarantine } from './quarantine.ts';
 import { RunWatch } from './run-watch.ts';
 import { openServedModels, type ServedModels } from './served-models.ts';
+
+/** Parts that are decoded while others are recognized. */
+const PARTS_AHEAD = 1;
 
 export interface AudioWorkerOptions {
   readonly settings: WorkerSettings;
@@ -35,6 +45,10 @@ export interface AudioWorkerOptions {
   /** What models need, told from metadata; the engine, where it can tell. */
   readonly planner?: ModelPlanner | undefined;
   readonly results: ResultStore;
+  /** Where inputs that are not paths come from, besides URLs. @defaultValue the folders of the settings */
+  readonly places?: InputPlaces | undefined;
+  /** Closed by the caller. @defaultValue none */
+  readonly tracing?: Tracing | undefined;
   readonly logger: Logger;
   readonly report: (message: WorkerMessage) => void;
 }
@@ -48,10 +62,13 @@ export class AudioWorker {
   readonly #held: HeldJobs;
   readonly #quarantine = new Quarantine();
   readonly #queues = new Map<string, ModelQueue>();
+  readonly #partQueues = new Map<string, PartQueue>();
+  #partInputs: PartInputs | undefined;
   #served: ServedModels | undefined;
   #processor: JobProcessor | undefined;
   #changes: ModelChanges | undefined;
   #control: ControlListener | undefined;
+  #live: LiveDesk | undefined;
   #presence: PresencePublisher | undefined;
   #alive: NodeJS.Timeout | undefined;
   #closed: Promise<void> | undefined;
@@ -66,6 +83,7 @@ export class AudioWorker {
    *  @throws {WavepoolError} why a model could not be loaded, or REDIS_UNAVAILABLE. */
   async start(): Promise<void> {
     const { settings, planner, results, logger, report } = this.#options;
+    const { tracing = NO_TRACING } = this.#options;
     const engine = this.#engine;
     this.#alive = setInterval(() => {
       report({ type: 'alive', oldestRun: engine.oldestRun });
@@ -76,16 +94,18 @@ export class AudioWorker {
     }
     const served = await openServedModels(engine, settings, {
       planner,
+      watchBatches: traceBatches(tracing),
       onBackgroundError: (err) => logger.warn({ err }, 'a model could not be looked after'),
     });
     this.#served = served;
     const { runtime, detector, allowance } = served;
     const { ffmpeg, uploadsDir, urls } = settings;
-    const places = { uploadsDir, urls };
+    const places = { uploadsDir, ...this.#options.places, urls };
     this.#processor = new JobProcessor({
-      ...{ runtime, detector, results, allowance, ffmpeg, places },
+      ...{ runtime, detector, results, allowance, ffmpeg, places, tracing },
       maxAudioSeconds: settings.maxAudioSeconds,
     });
+    this.#partInputs = new PartInputs({ engine, ffmpeg, places });
     this.#changes = await ModelChanges.open({
       address: settings.redis,
       worker: { worker: this.id, host: hostname(), pid: process.pid },
@@ -94,6 +114,7 @@ export class AudioWorker {
     runtime.onChange((model) => this.#hear(model));
     for (const { id } of settings.models) await this.#serve(runtime.entry(id));
     this.#control = await this.#listen(served);
+    this.#live = await this.#takeLive(served);
     this.#presence = this.#appear(served);
     await this.#presence.start();
   }
@@ -112,12 +133,20 @@ export class AudioWorker {
   async #close(deadlineMs: number): Promise<void> {
     const late = setTimeout(() => {
       this.#held.abortAll(new WavepoolError('SHUTTING_DOWN', 'the drain deadline has passed'));
+      for (const queue of this.#partQueues.values()) queue.abortAll();
+      void this.#live?.close();
     }, deadlineMs);
-    const closeQueues = () => Promise.all([...this.#queues.values()].map((queue) => queue.close()));
-    await Promise.all([this.#control?.close(), closeQueues()]);
+    const closeQueues = async () => {
+      await Promise.all([...this.#queues.values()].map((queue) => queue.close()));
+      // Jobs that end here may wait for parts that only this worker can take.
+      await Promise.all([...this.#partQueues.values()].map((queue) => queue.close()));
+    };
+    await Promise.all([this.#control?.close(), this.#live?.drain(), closeQueues()]);
     // A command that was under way may have opened one more.
     await closeQueues();
     clearTimeout(late);
+    await this.#partInputs?.close();
+    await this.#live?.close();
     await this.#presence?.close();
     try {
       await this.#served?.runtime.close();
@@ -140,9 +169,28 @@ export class AudioWorker {
     });
   }
 
+  async #takeLive({ runtime, liveDetector }: ServedModels): Promise<LiveDesk | undefined> {
+    if (liveDetector === undefined) return undefined;
+    const { settings, logger } = this.#options;
+    const { liveStreams, redis: address } = settings;
+    const { slots } = liveDetector.configuration;
+    if (slots < liveStreams) {
+      const validate = `wavepool models validate ${settings.detector.id} --mode streaming`;
+      logger.info({ slots, asked: liveStreams }, `fewer live streams than asked for: ${validate}`);
+    }
+    return LiveDesk.open({
+      address,
+      workerId: this.id,
+      runtime,
+      detector: liveDetector,
+      logger,
+      onChange: () => this.#presence?.announce(),
+    });
+  }
+
   /** Takes the jobs of a model from now on; the detector has none unless this worker was started to serve it, too. */
   async #serve({ id: model, configuration }: ModelEntry): Promise<void> {
-    const { settings, logger } = this.#options;
+    const { settings, logger, tracing } = this.#options;
     const processor = this.#processor;
     if (processor === undefined || this.#queues.has(model)) return;
     if (model === settings.detector.id && settings.models.every(({ id }) => id !== model)) return;
@@ -153,6 +201,7 @@ export class AudioWorker {
       processor,
       held: this.#held,
       quarantine: this.#quarantine,
+      tracing,
       lockDurationMs,
       stalledIntervalMs,
       longJobMs,
@@ -161,7 +210,22 @@ export class AudioWorker {
     });
     this.#queues.set(model, queue);
     queue.start();
+    await this.#takeParts(model, configuration);
     this.#presence?.announce();
+  }
+
+  /** Parts of split jobs, of this worker's jobs and of others'. */
+  async #takeParts(model: string, { slots }: ModelConfiguration): Promise<void> {
+    const { settings, logger } = this.#options;
+    const { runtime } = this.#served ?? {};
+    if (runtime === undefined || this.#partInputs === undefined) return;
+    const processor = new PartProcessor(runtime, this.#partInputs);
+    const { redis: address } = settings;
+    const concurrency = slots + PARTS_AHEAD;
+    this.#partQueues.set(
+      model,
+      await PartQueue.open({ address, model, processor, concurrency, logger }),
+    );
   }
 
   /** A model changed: the jobs that are taken follow its slots, and the world is told. */

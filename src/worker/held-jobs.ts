@@ -30,15 +30,20 @@ export class HeldJobs {
     return this.#entries.size;
   }
 
+  /** Call before the first job is taken under this id: tells the supervisor. */
+  taking(queue: string, workerId: string): void {
+    this.#report({ type: 'taking', queue, workerId });
+  }
+
   /** Tells the supervisor, starts the clock of the job's deadline, and returns the signal that ends the job. */
   hold(queue: string, jobId: string, token: string, clocks: JobClocks): AbortSignal {
     this.#report({ type: 'held', queue, jobId, token });
     const { timeoutMs, deadlineAt } = clocks;
     const entry: HeldEntry = { timeoutMs, abort: new AbortController(), timers: [] };
     if (deadlineAt !== undefined) {
-      const late = new WavepoolError('DEADLINE_EXCEEDED', new Date(deadlineAt).toISOString());
+      const late = () => new WavepoolError('DEADLINE_EXCEEDED', new Date(deadlineAt).toISOString());
       // One that has passed by now must not get to run until the next turn.
-      if (deadlineAt <= Date.now()) entry.abort.abort(late);
+      if (deadlineAt <= Date.now()) entry.abort.abort(late());
       else arm(entry, deadlineAt - Date.now(), late);
     }
     this.#entries.set(key(queue, jobId), entry);
@@ -51,7 +56,8 @@ export class HeldJobs {
     this.#report({ type: 'started', queue, jobId });
     const entry = this.#entries.get(key(queue, jobId));
     if (entry === undefined || entry.timeoutMs === 0) return;
-    arm(entry, entry.timeoutMs, new WavepoolError('JOB_TIMEOUT', `${entry.timeoutMs} ms`));
+    const { timeoutMs } = entry;
+    arm(entry, timeoutMs, () => new WavepoolError('JOB_TIMEOUT', `${timeoutMs} ms`));
   }
 
   /** Ends one job early; false when this worker does not hold it. */
@@ -80,8 +86,9 @@ export class HeldJobs {
   }
 }
 
-function arm({ abort, timers }: HeldEntry, ms: number, reason: WavepoolError): void {
-  timers.push(setTimeout(() => abort.abort(reason), Math.min(ms, MAX_TIMEOUT_MS)).unref());
+/** Hardly any job is late: an error is made, with its stack, for those that are. */
+function arm({ abort, timers }: HeldEntry, ms: number, reason: () => WavepoolError): void {
+  timers.push(setTimeout(() => abort.abort(reason()), Math.min(ms, MAX_TIMEOUT_MS)).unref());
 }
 
 function key(queue: string, jobId: string): string {

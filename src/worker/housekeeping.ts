@@ -1,7 +1,8 @@
 /**
  * What has to be done by some process, no matter which: finishing batches, opening the gates of those whose producer is
- * gone, forgetting old ones, failing jobs that wait past their deadline, removing what was sent to workers that are gone. As
- * many of it as there are may run; BullMQ gives each task to one of them, and a task that is done twice changes nothing.
+ * gone, forgetting old ones, failing jobs that wait past their deadline, letting staged jobs in, adding the jobs of
+ * schedules, removing what was sent to workers that are gone, telling webhooks (`webhooks.ts`). As many of it as there are may
+ * run; BullMQ gives each task to one of them, and a task that is done twice changes nothing.
  */
 import { DelayedError, type Job, Queue, WaitingChildrenError, Worker } from 'bullmq';
 import type { BatchCounts } from '../core/batch.ts';
@@ -16,12 +17,17 @@ import {
 } from '../queue/connection.ts';
 import { sweepControlQueues } from '../queue/control.ts';
 import { failOverdue } from '../queue/deadlines.ts';
-import { BATCH_QUEUE, QUEUE_PREFIX } from '../queue/queue-names.ts';
+import { FairShare } from '../queue/fair-share.ts';
+import { readKnownModels } from '../queue/known-models.ts';
+import { BATCH_QUEUE, QUEUE_PREFIX, queueNameOf } from '../queue/queue-names.ts';
+import { ScheduleRunner } from './schedule-runner.ts';
+import { type WebhookSettings, Webhooks } from './webhooks.ts';
 
 /** Batches are kept for so long after their last item has ended: as long as their failed jobs. */
 const RETENTION_MS = 30 * 86_400_000;
 const SWEEP_MS = 3_600_000;
 const DEADLINES_MS = 1_000;
+const SETTLE_MS = 1_000;
 /** A worker that was sent a command so long ago, and is not seen, is gone. */
 const CONTROL_RETENTION_MS = 600_000;
 const CONCURRENT = 4;
@@ -31,6 +37,8 @@ type Connection = ReturnType<typeof openConnection>;
 export interface HousekeepingOptions {
   readonly address: RedisAddress;
   readonly logger: Logger;
+  /** @defaultValue secrets in Redis, public addresses only */
+  readonly webhooks?: WebhookSettings | undefined;
   /** @defaultValue 30 days */
   readonly retentionMs?: number | undefined;
   /** Milliseconds since 1970. @defaultValue Date.now */
@@ -43,10 +51,13 @@ export class Housekeeping implements AsyncDisposable {
   readonly #connection: Connection;
   readonly #records: BatchRecords;
   readonly #worker: Worker;
+  readonly #webhooks: Webhooks;
+  readonly #schedules: ScheduleRunner;
   readonly #timers: readonly NodeJS.Timeout[];
   /** Of the jobs whose deadline has passed. */
   readonly #queues = new Map<string, Queue>();
   #expiring: Promise<number> | undefined;
+  #settling: Promise<void> | undefined;
   #closing: Promise<void> | undefined;
 
   private constructor(options: HousekeepingOptions, connection: Connection) {
@@ -64,6 +75,15 @@ export class Housekeeping implements AsyncDisposable {
     this.#worker.on('failed', (_job, error) => {
       options.logger.warn({ err: error }, 'housekeeping failed and will be tried again');
     });
+    this.#webhooks = new Webhooks({
+      connection,
+      queueOf: (name) => this.#queueOf(name),
+      logger: options.logger,
+      settings: options.webhooks ?? {},
+      now: this.#now,
+    });
+    const { logger } = options;
+    this.#schedules = new ScheduleRunner({ connection, now: this.#now, logger });
     const every = (ms: number, task: () => Promise<unknown>, failure: string) =>
       setInterval(() => {
         task().catch((error: unknown) => options.logger.warn({ err: error }, failure));
@@ -71,6 +91,7 @@ export class Housekeeping implements AsyncDisposable {
     this.#timers = [
       every(SWEEP_MS, () => this.sweep(), 'what is old could not be removed'),
       every(DEADLINES_MS, () => this.expire(), 'deadlines could not be looked at'),
+      every(SETTLE_MS, () => this.settle(), 'staged jobs could not be let in'),
     ];
   }
 
@@ -101,12 +122,26 @@ export class Housekeeping implements AsyncDisposable {
     return this.#expiring;
   }
 
+  /** Gives every job that waits its place among those of all tenants; also happens by itself. */
+  settle(): Promise<void> {
+    this.#settling ??= this.#settle().finally(() => {
+      this.#settling = undefined;
+    });
+    return this.#settling;
+  }
+
+  async #settle(): Promise<void> {
+    for (const model of await readKnownModels(this.#connection)) {
+      await new FairShare(this.#connection, queueNameOf(model)).settle('all');
+    }
+  }
+
   /** Lets tasks under way end. Idempotent. */
   close(): Promise<void> {
     this.#closing ??= (async () => {
       for (const timer of this.#timers) clearInterval(timer);
-      await this.#worker.close();
-      await this.#expiring?.catch(() => undefined);
+      await Promise.all([this.#worker.close(), this.#webhooks.close(), this.#schedules.close()]);
+      await Promise.allSettled([this.#expiring, this.#settling]);
       await Promise.all([...this.#queues.values()].map((queue) => queue.close()));
       await this.#records.dispose();
       closeConnection(this.#connection);

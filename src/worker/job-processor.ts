@@ -7,6 +7,8 @@ import { WavepoolError } from '../core/errors.ts';
 import type { JobData, JobInput, JobOutcome, JobProgress, PartialSegment } from '../core/job.ts';
 import type { JobResult } from '../core/job-result.ts';
 import type { Logger } from '../core/logger.ts';
+import { NO_TRACING, type Tracing } from '../core/tracing.ts';
+import type { PartLine } from '../queue/part-line.ts';
 import type { ModelEntry } from '../runtime/model-entry.ts';
 import type { Runtime } from '../runtime/runtime.ts';
 import {
@@ -21,6 +23,7 @@ import { type Detection, runDetection } from './detection.ts';
 import { type InputChannels, openChannels } from './input-channels.ts';
 import { JobJournal } from './journal.ts';
 import { JournalIdentity } from './journal-identity.ts';
+import { PartDispatcher } from './part-dispatcher.ts';
 import type { RecognizedSegment } from './pending-segments.ts';
 import { outcomeOf, type ResultFacts, toSeconds } from './result-facts.ts';
 import { buildSpeechActivity } from './speech-activity-builder.ts';
@@ -28,6 +31,8 @@ import type { SpeechSegment } from './speech-segmenter.ts';
 import { buildTranscript } from './transcript-builder.ts';
 import { type Transcription, TranscriptionRun } from './transcription.ts';
 
+/** A job that has waited for its first slot for so long says so. */
+const WAIT_TOLD_AFTER_MS = 1_000;
 /** Progress within a phase is told at most this often. */
 const PROGRESS_INTERVAL_MS = 1_000;
 
@@ -40,16 +45,22 @@ export interface JobProcessorOptions {
   readonly places: InputPlaces;
   /** Inputs with more audio fail with INPUT_TOO_LARGE; 0 = no limit. */
   readonly maxAudioSeconds: number;
+  /** @defaultValue none */
+  readonly tracing?: Tracing | undefined;
 }
 
 export interface JobAttempt {
   readonly jobId: string;
   readonly data: JobData;
   readonly priority: number;
+  /** From 1. */
+  readonly attempt?: number | undefined;
   readonly signal: AbortSignal;
   readonly onProgress: (progress: JobProgress) => void;
   /** Told each segment when it is done. */
   readonly onSegment?: ((segment: PartialSegment) => void) | undefined;
+  /** The way to other workers for the parts of a split job. */
+  readonly openParts?: (() => Promise<PartLine>) | undefined;
   /** Told what the job's journal is worth. */
   readonly logger?: Logger | undefined;
   /** Throws when the job is no longer this worker's: its result must not be written then. */
@@ -57,6 +68,16 @@ export interface JobAttempt {
 }
 
 type SaidInSegment = Pick<PartialSegment, 'text' | 'speaker'>;
+
+/** What a run works with. */
+interface Equipment {
+  readonly channels: InputChannels;
+  readonly model: ModelEntry;
+  readonly journal: JobJournal;
+  /** Of a split job. */
+  readonly parts: PartDispatcher | undefined;
+  readonly progress: AttemptProgress;
+}
 
 /** What a run found, with what the job asked for. */
 type Finding =
@@ -66,17 +87,19 @@ type Finding =
 export class JobProcessor {
   readonly #options: JobProcessorOptions;
   readonly #journalIdentity: JournalIdentity;
+  readonly #tracing: Tracing;
   #sequence = 0;
 
   constructor(options: JobProcessorOptions) {
     this.#options = options;
+    this.#tracing = options.tracing ?? NO_TRACING;
     this.#journalIdentity = new JournalIdentity(options);
   }
 
   /** @throws {WavepoolError} why the job failed. */
   async process(attempt: JobAttempt): Promise<JobOutcome> {
     try {
-      const outcome = await this.#processOnce(attempt);
+      const outcome = await this.#traced(attempt);
       await this.#forgetJournal(attempt);
       return outcome;
     } catch (error) {
@@ -85,6 +108,30 @@ export class JobProcessor {
         await this.#forgetJournal(attempt);
       throw error;
     }
+  }
+
+  #traced(attempt: JobAttempt): Promise<JobOutcome> {
+    const { jobId, data, priority } = attempt;
+    const attributes = {
+      'wavepool.job.id': jobId,
+      'wavepool.model': data.model,
+      'wavepool.task': data.task,
+      'wavepool.tenant': data.tenant,
+      'wavepool.priority': priority,
+      'wavepool.attempt': attempt.attempt ?? 1,
+      'wavepool.queue_wait_ms': Math.max(0, Date.now() - data.submittedAt),
+    };
+    return this.#tracing.run('job', { attributes }, async (span) => {
+      this.#tracing.start('queue wait', { startedAt: data.submittedAt }).end();
+      const outcome = await this.#processOnce(attempt);
+      const { durationSeconds, speechSeconds, segments } = outcome;
+      span.set({
+        'wavepool.audio_seconds': durationSeconds,
+        'wavepool.speech_seconds': speechSeconds,
+        'wavepool.segments': segments,
+      });
+      return outcome;
+    });
   }
 
   /** What cannot be removed now is removed when it is old. */
@@ -102,8 +149,10 @@ export class JobProcessor {
     const earlier = await readIfThere(results, key);
     if (earlier) return outcomeOf(earlier, key);
     const result = await this.#run(attempt);
-    await attempt.assertOwned();
-    const { committed } = await results.commit(attempt.jobId, result);
+    const { committed } = await this.#tracing.run('commit', {}, async () => {
+      await attempt.assertOwned();
+      return results.commit(attempt.jobId, result);
+    });
     return outcomeOf(committed ? result : await results.read(key), key);
   }
 
@@ -120,8 +169,12 @@ export class JobProcessor {
       throw namedAsSent(error, input, data.input);
     });
     const journal = await this.#openJournal(attempt, input);
+    const progress = progressOf(attempt);
+    let line: PartLine | undefined;
     try {
-      const finding = await this.#perform(attempt, channels, model, journal);
+      line = data.task === 'transcribe' && data.split ? await attempt.openParts?.() : undefined;
+      const parts = line && this.#dispatch(attempt, line, input);
+      const finding = await this.#perform(attempt, { channels, model, journal, parts, progress });
       const { run } = finding;
       if (run.durationSeconds === 0) {
         throw new WavepoolError('INPUT_EMPTY', describeInput(data.input));
@@ -141,9 +194,28 @@ export class JobProcessor {
         finding,
       );
     } finally {
+      progress.end();
+      await line?.close();
       await channels.close();
       await journal.close();
     }
+  }
+
+  #dispatch({ jobId, data }: JobAttempt, line: PartLine, input: ResolvedInput): PartDispatcher {
+    const { model, clocks } = data;
+    const { channels = 'mix' } = data.task === 'transcribe' ? data.options : {};
+    // Only files of others can change: an upload is named by its content.
+    const isPath = data.input.kind === 'path';
+    const { bytes, modifiedAtMs } = input;
+    const { busyTimeoutMs } = clocks;
+    return new PartDispatcher({
+      run: (part, signal) => line.run(part, signal),
+      build: this.#options.runtime.engine.build.identity,
+      part: {
+        ...{ jobId, model, input: data.input, bytes, channels, busyTimeoutMs },
+        ...(isPath ? { modifiedAtMs } : {}),
+      },
+    });
   }
 
   async #openJournal(
@@ -162,14 +234,13 @@ export class JobProcessor {
 
   async #perform(
     attempt: JobAttempt,
-    { voices }: InputChannels,
-    model: ModelEntry,
-    journal: JobJournal,
+    { channels: { voices }, model, journal, parts, progress }: Equipment,
   ): Promise<Finding> {
     const { data, signal } = attempt;
     const { detector, allowance } = this.#options;
-    const common = this.#requestOf(attempt);
+    const common = { ...this.#requestOf(attempt), onProgress: progress.runs };
     const now = () => performance.now();
+    const tracing = this.#tracing;
     const tell = (segment: SpeechSegment, index: number, said: SaidInSegment) => {
       const [start, end] = [toSeconds(segment.startSample), toSeconds(segment.endSample)];
       attempt.onSegment?.({ index, start, end, ...said });
@@ -181,8 +252,10 @@ export class JobProcessor {
           const { text } = segment.result;
           tell(segment, index, { text, ...(speaker === undefined ? {} : { speaker }) });
         };
-        const request = { ...common, options: data.options, journal, onSegment };
-        const services = { detector, recognizer: model, allowance, now };
+        const { waits: onWait } = progress;
+        const told = { onSegment, onWait };
+        const request = { ...common, options: data.options, journal, parts, ...told };
+        const services = { detector, recognizer: model, allowance, now, tracing };
         const run = new TranscriptionRun(voices, request, services);
         return { task: data.task, run: await run.run(signal) };
       }
@@ -190,7 +263,7 @@ export class JobProcessor {
         const onSegment = (segment: SpeechSegment, index: number) =>
           tell(segment, index, { text: '' });
         const request = { ...common, options: data.options, onSegment };
-        const services = { detector: model, allowance, now };
+        const services = { detector: model, allowance, now, tracing };
         const [{ reader }] = voices;
         return { task: data.task, run: await runDetection(reader, request, services, signal) };
       }
@@ -200,23 +273,46 @@ export class JobProcessor {
   }
 
   /** What every task is told about the job. */
-  #requestOf({ jobId, data, priority, onProgress }: JobAttempt) {
+  #requestOf({ jobId, data, priority }: JobAttempt) {
     this.#sequence += 1;
-    let toldAt = Number.NEGATIVE_INFINITY;
     return {
       jobId,
       sequence: this.#sequence,
       priority,
       alone: data.crashCount > 0,
       busyTimeoutMs: data.clocks.busyTimeoutMs,
-      onProgress: (progress: Omit<JobProgress, 'phase'>) => {
-        const now = performance.now();
-        if (now - toldAt < PROGRESS_INTERVAL_MS) return;
-        toldAt = now;
-        onProgress({ phase: 'running', ...progress });
-      },
     };
   }
+}
+
+/** What an attempt tells of itself while it goes on. */
+interface AttemptProgress {
+  /** A segment begins to wait for a slot. */
+  readonly waits: () => void;
+  /** Slots work on it. */
+  readonly runs: (progress: Omit<JobProgress, 'phase'>) => void;
+  /** Nothing is told any more. */
+  readonly end: () => void;
+}
+
+function progressOf({ onProgress }: JobAttempt): AttemptProgress {
+  let wait: NodeJS.Timeout | undefined;
+  let toldAt = Number.NEGATIVE_INFINITY;
+  const tellWait = () =>
+    onProgress({ phase: 'waiting', processedSeconds: 0, totalSeconds: null, segmentsDone: 0 });
+  return {
+    waits: () => {
+      wait ??= setTimeout(tellWait, WAIT_TOLD_AFTER_MS);
+    },
+    runs: (progress) => {
+      clearTimeout(wait);
+      const now = performance.now();
+      if (now - toldAt < PROGRESS_INTERVAL_MS) return;
+      toldAt = now;
+      onProgress({ phase: 'running', ...progress });
+    },
+    end: () => clearTimeout(wait),
+  };
 }
 
 function buildResult(facts: ResultFacts, finding: Finding): JobResult {

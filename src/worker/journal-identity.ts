@@ -59,6 +59,7 @@ async function contentOf({ input }: JobData, file: ResolvedInput): Promise<unkno
     case 'upload':
       return [input.kind, input.id, input.rawFormat ?? null];
     case 'url':
+    case 'object':
       return [input.kind, await sha256OfFile(file.path), input.rawFormat ?? null];
     default:
       return input satisfies never;

@@ -7,9 +7,10 @@
  * more ends the journal and not the job.
  */
 import { createHash } from 'node:crypto';
-import { formatJournalLine, type JournalResult, parseJournalLine } from '../core/journal-line.ts';
+import { formatJournalLine, parseJournalLine } from '../core/journal-line.ts';
 import { SAMPLE_RATE, type TaskOptions, type TaskResult } from '../runtime/engine.ts';
 import type { Journal, JournalStore } from '../storage/journals.ts';
+import { fromStored, toStored } from './stored-result.ts';
 
 /** What a recognizer is given of an input. */
 export interface JournalSegment {
@@ -132,21 +133,4 @@ function fingerprintOf(identity: unknown): string {
 function keyOf({ startSample, endSample, channel }: JournalSegment, options: TaskOptions): string {
   const named = Object.entries(options).sort(([a], [b]) => (a < b ? -1 : 1));
   return JSON.stringify([channel ?? null, startSample, endSample, named]);
-}
-
-function toStored({ tokens, probabilities, pieces, ...result }: TaskResult): JournalResult {
-  return {
-    ...result,
-    pieces: pieces.map((piece) => ({ ...piece, words: [...piece.words] })),
-    tokens: [...tokens],
-    probabilities: [...probabilities],
-  };
-}
-
-function fromStored({ tokens, probabilities, ...result }: JournalResult): TaskResult {
-  return {
-    ...result,
-    tokens: Int32Array.from(tokens),
-    probabilities: Float32Array.from(probabilities),
-  };
 }

@@ -47,9 +47,16 @@ export interface LiveStreamOptions {
   readonly idleTimeoutMs?: number | undefined;
   /** Bound on the wait for a slot, never longer than the model's own. @defaultValue the model's */
   readonly busyTimeoutMs?: number | undefined;
+  /** Called when speech has begun, and when it has ended, before it is recognized. What it throws ends the stream. */
+  readonly onSpeech?: ((change: SpeechChange) => void) | undefined;
   /** @defaultValue the system's */
   readonly clock?: Clock | undefined;
 }
+
+/** Each segment begins, and ends. */
+export type SpeechChange =
+  | { readonly kind: 'started'; readonly start: number }
+  | ({ readonly kind: 'ended' } & LiveSegment);
 
 /** A stretch of speech, in seconds from the beginning of the stream. */
 export interface LiveSegment {
@@ -116,6 +123,7 @@ export class LiveStream implements AsyncDisposable {
   readonly #stream: TaskStream;
   readonly #segmenter: SpeechSegmenter;
   readonly #sink: SpeechSink;
+  readonly #onSpeech: (change: SpeechChange) => void;
   readonly #mostHeldSamples: number;
   readonly #clock: Clock;
   readonly #idleTimeoutMs: number;
@@ -128,6 +136,7 @@ export class LiveStream implements AsyncDisposable {
   #idleTimer: Timer | undefined;
   #searchedTo = 0;
   #segments = 0;
+  #toldStart = -1;
   #finishing = false;
   #failure: WavepoolError | undefined;
   #closing: Promise<void> | undefined;
@@ -143,6 +152,7 @@ export class LiveStream implements AsyncDisposable {
     this.#audio = audio;
     this.#lease = lease;
     this.#stream = stream;
+    this.#onSpeech = options.onSpeech ?? (() => undefined);
     this.#clock = clock;
     this.#idleTimeoutMs = idleTimeoutMs;
     this.#signals = [signal, lease.ending].filter((one) => one !== undefined);
@@ -305,11 +315,23 @@ export class LiveStream implements AsyncDisposable {
 
   #take(probabilities: ArrayLike<number>): void {
     for (const segment of this.#segmenter.push(probabilities)) this.#tell(segment);
+    const { speakingSince } = this.#segmenter;
+    if (speakingSince !== undefined) this.#tellStart(speakingSince);
   }
 
   #tell(segment: SpeechSegment): void {
+    this.#tellStart(segment.startSample);
+    const index = this.#segments;
     this.#segments += 1;
+    this.#onSpeech({ kind: 'ended', ...liveSegment(index, segment) });
     this.#sink.take(segment);
+  }
+
+  /** Segments begin one after the other. */
+  #tellStart(startSample: number): void {
+    if (startSample <= this.#toldStart) return;
+    this.#toldStart = startSample;
+    this.#onSpeech({ kind: 'started', start: startSample / SAMPLE_RATE });
   }
 
   /** Waits until half of what may be held is free: enough for another chunk. */

@@ -6,7 +6,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Job, type Worker } from 'bullmq';
 import type { Logger } from '../core/logger.ts';
 import type { openConnection } from '../queue/connection.ts';
-import { bullKey } from '../queue/queue-names.ts';
+import { jobsTakenBy } from '../queue/taken-jobs.ts';
 
 /** A job whose answer is still on its way is known by then. */
 const SECOND_LOOK_MS = 2_000;
@@ -66,15 +66,9 @@ export class LostReplies {
   /** Locks that this worker holds without knowing, by job. */
   async #unknownJobs(): Promise<Map<string, string>> {
     const { connection, worker, isKnown } = this.#options;
-    const ids = await connection.lrange(bullKey(worker.name, 'active'), '0', '-1');
-    if (ids.length === 0) return new Map();
-    const locks = await connection.mget(ids.map((id) => bullKey(worker.name, `${id}:lock`)));
     const unknown = new Map<string, string>();
-    for (const [index, id] of ids.entries()) {
-      const token = locks[index];
-      // BullMQ's tokens begin with the id of the worker that took the job.
-      if (!token?.startsWith(`${worker.id}:`) || isKnown(id, token)) continue;
-      unknown.set(id, token);
+    for (const { jobId, token } of await jobsTakenBy(connection, worker.name, [worker.id])) {
+      if (!isKnown(jobId, token)) unknown.set(jobId, token);
     }
     return unknown;
   }

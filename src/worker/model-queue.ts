@@ -1,19 +1,30 @@
 /** The queue of one model as a worker serves it: takes jobs, hears cancel requests, keeps locks. BullMQ does the rest. */
 import { setTimeout as delay } from 'node:timers/promises';
-import { type Job, WaitingError, Worker } from 'bullmq';
+import { DelayedError, type Job, WaitingError, Worker } from 'bullmq';
 import { toWavepoolError, WavepoolError } from '../core/errors.ts';
-import { type JobData, type JobOutcome, type JobProgress, parseJobData } from '../core/job.ts';
+import {
+  type JobData,
+  type JobOutcome,
+  JobOwner,
+  type JobProgress,
+  parseJobData,
+} from '../core/job.ts';
 import type { Logger } from '../core/logger.ts';
+import { NO_TRACING, type Tracing } from '../core/tracing.ts';
 import { CancellationListener, type CancellationWatch } from '../queue/cancellation.ts';
 import { openConnection, type RedisAddress, toRedisError } from '../queue/connection.ts';
 import { toQueueError } from '../queue/failures.ts';
+import { STAGED_AT } from '../queue/fair-share.ts';
+import { PartLine } from '../queue/part-line.ts';
 import { QUEUE_PREFIX, queueNameOf } from '../queue/queue-names.ts';
 import { SegmentWriter } from '../queue/segment-stream.ts';
+import { telemetryOf } from '../queue/telemetry.ts';
 import { type HeldJobs, LockLostError } from './held-jobs.ts';
 import { JobLanes, type Lane } from './job-lanes.ts';
 import type { JobProcessor } from './job-processor.ts';
 import { LostReplies } from './lost-replies.ts';
 import type { Quarantine } from './quarantine.ts';
+import { TenantGate } from './tenant-gate.ts';
 
 /** BullMQ waits so long before it tells Redis of a job's end once more. */
 const RETRY_DELAY_MS = 1_000;
@@ -37,6 +48,8 @@ export interface ModelQueueOptions {
   /** Jobs that run at once, long ones aside: see `JobLanes`. */
   readonly concurrency: number;
   readonly longJobMs: number;
+  /** @defaultValue none */
+  readonly tracing?: Tracing | undefined;
   readonly logger: Logger;
 }
 
@@ -46,6 +59,7 @@ export class ModelQueue {
   readonly #connection: ReturnType<typeof openConnection>;
   readonly #cancellations: CancellationListener;
   readonly #lanes: JobLanes;
+  readonly #gate: TenantGate;
   /** Lock tokens of the jobs that BullMQ has passed on, by job. */
   readonly #taken = new Map<string, string>();
   #closed: Promise<void> | undefined;
@@ -56,6 +70,7 @@ export class ModelQueue {
     const { address, model, concurrency, longJobMs, logger } = options;
     this.#name = queueNameOf(model);
     this.#connection = openConnection(address, { role: 'patient', name: `worker:${model}` });
+    this.#gate = new TenantGate({ connection: this.#connection, queue: this.#name, logger });
     this.#lanes = new JobLanes({
       open: (places) => this.#openLane(places),
       places: concurrency,
@@ -68,7 +83,11 @@ export class ModelQueue {
   static async open(options: ModelQueueOptions): Promise<ModelQueue> {
     const { address, model, logger } = options;
     const onError = (err: unknown) => logger.warn({ err, model }, 'cancel request not read');
-    const cancellations = await CancellationListener.open({ address, model, onError });
+    const cancellations = await CancellationListener.open({
+      address,
+      queue: queueNameOf(model),
+      onError,
+    });
     const queue = new ModelQueue(options, cancellations);
     await queue.#lanes.ready();
     return queue;
@@ -88,6 +107,7 @@ export class ModelQueue {
   close(): Promise<void> {
     this.#closed ??= (async () => {
       await this.#lanes.close();
+      await this.#gate.close();
       this.#cancellations.close();
       this.#connection.disconnect();
     })();
@@ -110,13 +130,17 @@ export class ModelQueue {
         stalledInterval: stalledIntervalMs,
         maxStalledCount: MAX_STALLED_COUNT,
         runRetryDelay: RETRY_DELAY_MS,
+        ...telemetryOf(this.#options.tracing ?? NO_TRACING),
       },
     );
+    held.taking(this.#name, worker.id);
     const isKnown = (jobId: string, token: string) => this.#taken.get(jobId) === token;
     const lostReplies = new LostReplies({ connection, worker, isKnown, logger });
     const look = () => void lostReplies.look();
     const release = (job: TranscribeJob | undefined): void => {
-      if (job) this.#release(String(job.id));
+      if (!job) return;
+      this.#release(String(job.id));
+      void this.#gate.left(ownerOf(job));
     };
     worker.on('completed', release).on('failed', release);
     connection.on('ready', look);
@@ -156,9 +180,10 @@ export class ModelQueue {
     try {
       const data = parseJobData(job.data);
       const { submittedAt } = data;
-      const ownSignal = held.hold(this.#name, jobId, token, data.clocks);
-      cancellation = await this.#cancellations.watch({ id: jobId, submittedAt });
-      const signal = AbortSignal.any([ownSignal, cancellation.signal]);
+      const signal = held.hold(this.#name, jobId, token, data.clocks);
+      if (!(await this.#gate.enter(jobId, data))) throw new TenantBusyError();
+      const cancel = (reason: WavepoolError) => void held.abort(this.#name, jobId, reason);
+      cancellation = await this.#cancellations.watch({ id: jobId, submittedAt, cancel });
       leave = await quarantine.enter(isSuspect(data), signal);
       held.start(this.#name, jobId);
       const partials = new SegmentWriter(this.#connection, this.#name, jobId);
@@ -166,8 +191,16 @@ export class ModelQueue {
         jobId,
         data,
         signal,
-        priority: job.priority,
+        priority: data.interactive ? 0 : (data.priority ?? job.priority),
+        attempt: job.attemptsMade + 1,
         onProgress: (progress) => tell(job, progress, logger),
+        openParts: () =>
+          PartLine.open({
+            address: this.#options.address,
+            model: data.model,
+            jobId,
+            priority: job.priority,
+          }),
         onSegment: data.partials ? (segment) => partials.append(segment) : undefined,
         logger,
         assertOwned: () => this.#assertOwned(job, token, signal),
@@ -210,6 +243,12 @@ export class ModelQueue {
       this.#release(String(job.id));
       return new WaitingError(thrown.message);
     }
+    if (thrown instanceof TenantBusyError) {
+      await job.moveToDelayed(STAGED_AT, token);
+      this.#release(String(job.id));
+      void this.#gate.left(ownerOf(job));
+      return new DelayedError();
+    }
     const error = toWavepoolError(thrown);
     if (error.code === 'SHUTTING_DOWN') {
       await job.moveToWait(token);
@@ -220,6 +259,14 @@ export class ModelQueue {
     else logger.info({ code: error.code }, error.message);
     return toQueueError(error);
   }
+}
+
+/** The job was taken without a place, and its tenant has as many running as it may. */
+class TenantBusyError extends Error {}
+
+/** Of a job of any version. */
+function ownerOf({ data }: Pick<Job, 'data'>): JobOwner {
+  return JobOwner.safeParse(data).data ?? JobOwner.parse({});
 }
 
 /** Whether a worker died while it held the job. */

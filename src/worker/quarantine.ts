@@ -2,19 +2,36 @@
  * Where jobs of one worker process start. A job that was there when a worker died may be what killed it: it runs with nobody
  * beside it, so that a second death is its own.
  *
- * First come, first served: a suspect waits for what runs, and what comes later waits for the suspect.
+ * First come, first served: a suspect waits for what runs, and what comes later waits for the suspect. Where what runs takes
+ * long, later ones are let by until that has ended, a few times; then the suspect gets its turn.
  */
-import { once } from 'node:events';
+import { type Clock, systemClock, type Timer } from '../runtime/clock.ts';
 
-interface Waiting {
+/** A suspect keeps others waiting for so long before it lets them by. */
+export const PATIENCE_MS = 10_000;
+/** So often. */
+export const MOST_YIELDS = 3;
+
+interface Visit {
   readonly suspect: boolean;
   readonly admit: () => void;
+  /** How often it has let others by. */
+  yields: number;
 }
 
 export class Quarantine {
-  #running = 0;
+  readonly #clock: Clock;
+  readonly #running = new Set<Visit>();
+  /** Ran when a suspect's patience ended: others are let by until they have ended. */
+  readonly #slow = new Set<Visit>();
   #isolated = false;
-  #waiting: Waiting[] = [];
+  #waiting: Visit[] = [];
+  /** Of the suspect that is next. */
+  #patience: Timer | undefined;
+
+  constructor(clock: Clock = systemClock) {
+    this.#clock = clock;
+  }
 
   /**
    * Resolves when the job may start, with what is to be called when it has ended.
@@ -22,39 +39,64 @@ export class Quarantine {
    */
   async enter(suspect: boolean, signal: AbortSignal): Promise<() => void> {
     signal.throwIfAborted();
-    let admit: () => void = () => undefined;
-    const admitted = new Promise<void>((resolve) => {
-      admit = resolve;
+    let settle: () => void = () => undefined;
+    const mine: Visit = { suspect, admit: () => settle(), yields: 0 };
+    await new Promise<void>((resolve) => {
+      settle = () => {
+        signal.removeEventListener('abort', settle);
+        resolve();
+      };
+      signal.addEventListener('abort', settle);
+      this.#waiting.push(mine);
+      this.#admit();
     });
-    const mine: Waiting = { suspect, admit };
-    this.#waiting.push(mine);
-    this.#admit();
-    const settled = new AbortController();
-    const aborted = once(signal, 'abort', { signal: settled.signal }).catch(() => undefined);
-    await Promise.race([admitted, aborted]);
-    settled.abort();
-    const queued = this.#waiting.indexOf(mine);
-    if (queued >= 0) {
-      this.#waiting.splice(queued, 1);
+    if (this.#waiting.includes(mine)) {
+      this.#remove(mine);
       this.#admit();
       throw signal.reason;
     }
-    return () => this.#leave();
+    return () => this.#leave(mine);
   }
 
   #admit(): void {
-    for (;;) {
-      const [next] = this.#waiting;
-      if (next === undefined || this.#isolated || (next.suspect && this.#running > 0)) return;
-      this.#waiting.shift();
-      this.#running += 1;
+    for (let next = this.#next(); next !== undefined; next = this.#next()) {
+      this.#remove(next);
+      this.#running.add(next);
       this.#isolated = next.suspect;
       next.admit();
     }
   }
 
-  #leave(): void {
-    this.#running -= 1;
+  /** Who may start now. */
+  #next(): Visit | undefined {
+    const [first] = this.#waiting;
+    if (first === undefined || this.#isolated) return undefined;
+    if (!first.suspect || this.#running.size === 0) return first;
+    if (this.#slow.size > 0) return this.#waiting.find(({ suspect }) => !suspect);
+    if (first.yields < MOST_YIELDS)
+      this.#patience ??= this.#clock.setTimer(PATIENCE_MS, () => this.#yield(first));
+    return undefined;
+  }
+
+  #yield(suspect: Visit): void {
+    this.#patience = undefined;
+    suspect.yields += 1;
+    for (const visit of this.#running) this.#slow.add(visit);
+    this.#admit();
+  }
+
+  #remove(visit: Visit): void {
+    if (visit === this.#waiting[0]) {
+      this.#patience?.cancel();
+      this.#patience = undefined;
+      this.#slow.clear();
+    }
+    this.#waiting.splice(this.#waiting.indexOf(visit), 1);
+  }
+
+  #leave(visit: Visit): void {
+    this.#running.delete(visit);
+    this.#slow.delete(visit);
     this.#isolated = false;
     this.#admit();
   }

@@ -2,6 +2,7 @@
 import { WavepoolError } from '../core/errors.ts';
 import type { WorkerModel, WorkerSettings } from '../core/worker-settings.ts';
 import { ModelStore } from '../models/model-store.ts';
+import type { BatchWatch } from '../runtime/batcher.ts';
 import { systemClock } from '../runtime/clock.ts';
 import type { Engine } from '../runtime/engine.ts';
 import type { ModelConfiguration } from '../runtime/model-configuration.ts';
@@ -9,6 +10,7 @@ import type { ModelEntry } from '../runtime/model-entry.ts';
 import type { ModelPlanner } from '../runtime/model-plan.ts';
 import { Runtime } from '../runtime/runtime.ts';
 import { DecodeAllowance } from './decode-allowance.ts';
+import { liveDetectorConfiguration } from './live-detector.ts';
 import { LONGEST_SEGMENT_SECONDS, recognizerConfiguration } from './model-settings.ts';
 import { EvidenceSlots } from './slot-admission.ts';
 import { DECODE_STEP_SECONDS } from './speech-search.ts';
@@ -20,6 +22,8 @@ const DETECTOR_BATCH = 16;
 export interface ServedModels {
   readonly runtime: Runtime;
   readonly detector: ModelEntry;
+  /** For live streams, which hold its slots; undefined where none are taken. */
+  readonly liveDetector: ModelEntry | undefined;
   readonly allowance: DecodeAllowance;
   /**
    * How a model is started when nothing else is said: as this worker was told, or, for one that it was not told of, as
@@ -34,6 +38,8 @@ export interface ServedModels {
 export interface ServedModelsOptions {
   /** Tells capacity and memory from metadata; without it, sessions are probed. */
   readonly planner?: ModelPlanner | undefined;
+  /** See `RuntimeOptions`. */
+  readonly watchBatches?: BatchWatch | undefined;
   /** Told what fails where nobody waits for it. */
   readonly onBackgroundError: (error: unknown) => void;
 }
@@ -46,18 +52,19 @@ export interface ServedModelsOptions {
 export async function openServedModels(
   engine: Engine,
   settings: WorkerSettings,
-  { planner, onBackgroundError }: ServedModelsOptions,
+  { planner, watchBatches, onBackgroundError }: ServedModelsOptions,
 ): Promise<ServedModels> {
   const { maxLoadedModels, idleUnloadMs, minFreeMemoryMb, unvalidatedSlots } = settings;
   const slotPolicy = new EvidenceSlots(unvalidatedSlots, { engine, planner });
   const runtime = new Runtime(engine, systemClock, {
-    // The detector is in memory beside those that are counted.
-    maxLoadedModels: maxLoadedModels === 0 ? 0 : maxLoadedModels + 1,
+    // Detectors are in memory beside those that are counted.
+    maxLoadedModels: maxLoadedModels === 0 ? 0 : maxLoadedModels + detectorCount(settings),
     idleUnloadMs,
     minFreeMemoryBytes: minFreeMemoryMb * 2 ** 20,
     busyTimeoutMs: 0,
     slotPolicy,
     planner,
+    watchBatches,
     onBackgroundError,
   });
   try {
@@ -68,14 +75,32 @@ export async function openServedModels(
       runtime.register(model.id, servedConfiguration(model, settings));
     }
     if (!settings.lazy) await runtime.loadEagerly();
+    // Loaded by its first stream: many workers never have one.
+    const liveDetector = await registerLive(runtime, settings, slotPolicy);
     await learnLoaded(runtime, settings, slotPolicy);
     const defaultsOf = (model: string) => defaultConfiguration(model, settings);
     const admits = (model: string) => slotPolicy.most(model);
-    return { runtime, detector, allowance: decodeAllowance(), defaultsOf, admits };
+    return { runtime, detector, liveDetector, allowance: decodeAllowance(), defaultsOf, admits };
   } catch (error) {
     await runtime.close();
     throw error;
   }
+}
+
+function detectorCount({ liveStreams }: WorkerSettings): number {
+  return liveStreams > 0 ? 2 : 1;
+}
+
+/** A session either runs batches or holds one stream, so live streams have an entry of their own. No model has such an id. */
+async function registerLive(
+  runtime: Runtime,
+  { detector: { id, path }, liveStreams }: WorkerSettings,
+  slotPolicy: EvidenceSlots,
+): Promise<ModelEntry | undefined> {
+  if (liveStreams === 0) return undefined;
+  const liveId = `${id}~live`;
+  const streams = await slotPolicy.admitStreams({ liveId, id, path, streams: liveStreams });
+  return runtime.register(liveId, liveDetectorConfiguration({ path, streams, busyTimeoutMs: 0 }));
 }
 
 /** A model that is not in memory yet can be given more slots only after a restart. */

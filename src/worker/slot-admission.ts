@@ -31,8 +31,19 @@ export function evidenceMode(batch: number): EvidenceMode {
 
 interface Learned {
   readonly path: string;
+  readonly mode: EvidenceMode;
   readonly batch: number;
   readonly count: number;
+}
+
+/** A detector that is offered to live callers, under an id of its own. */
+export interface LiveModel {
+  readonly liveId: string;
+  /** Under which its weights were validated. */
+  readonly id: string;
+  readonly path: string;
+  /** At once, at most. */
+  readonly streams: number;
 }
 
 /** The counts that models of this worker may have: when it starts, and in later changes of their configuration. */
@@ -75,6 +86,34 @@ export class EvidenceSlots implements SlotPolicy {
     return slots;
   }
 
+  /**
+   * The streams that a detector may have at once: no more than evidence for the mode `streaming` admits, which is one
+   * without any. Fewer than asked for is no error: live callers are told when there is no place.
+   */
+  async admitStreams({ liveId, id, path, streams }: LiveModel): Promise<number> {
+    const { engine, planner } = this.#services;
+    if (streams === 1 || planner === undefined) return Math.min(streams, this.#least);
+    const plan = await planner.planModel(path, { mode: 'streaming', threads: 1, maxBatch: 1 });
+    const { count } = await this.#store({ path }).admitted(
+      {
+        model: id,
+        checkpointSha256: await sha256OfFile(path),
+        build: engine.build.identity,
+        backend: engine.build.backend,
+        family: plan.info.family,
+        task: plan.info.task,
+        mode: 'streaming',
+      },
+      1,
+    );
+    this.#learned.set(liveId, { path, mode: 'streaming', batch: 1, count });
+    return Math.min(streams, plan.capacity, Math.max(count, this.#least));
+  }
+
+  get #least(): number {
+    return Math.max(1, this.#unvalidatedSlots);
+  }
+
   /** Looks up what a model that started with one slot may be given later. */
   async learn(model: WorkerModel, info: ModelInfo): Promise<void> {
     if (this.#learned.has(model.id)) return;
@@ -84,12 +123,11 @@ export class EvidenceSlots implements SlotPolicy {
 
   /** For the batches and the weights that the model started with; others are unknown, which is one. */
   evidence(id: string, { path, mode, maxBatch }: ModelConfiguration): number {
-    const least = Math.max(1, this.#unvalidatedSlots);
+    const least = this.#least;
     const learned = this.#learned.get(id);
-    if (learned === undefined || mode !== 'offline') return least;
-    if (learned.path !== path || maxBatch > learned.batch) return least;
-    const covers = evidenceMode(maxBatch) === evidenceMode(learned.batch);
-    return covers ? Math.max(least, learned.count) : least;
+    if (learned === undefined || learned.path !== path || maxBatch > learned.batch) return least;
+    const wanted = mode === 'streaming' ? mode : evidenceMode(maxBatch);
+    return wanted === learned.mode ? Math.max(least, learned.count) : least;
   }
 
   /** What evidence admits for the model as it was started, at most. */
@@ -110,11 +148,11 @@ export class EvidenceSlots implements SlotPolicy {
     };
     const admission = await this.#store(model).admitted(identity, model.batch);
     const { path, batch } = model;
-    this.#learned.set(model.id, { path, batch, count: admission.count });
+    this.#learned.set(model.id, { path, mode: identity.mode, batch, count: admission.count });
     return admission;
   }
 
-  #store(model: WorkerModel): EvidenceStore {
+  #store(model: { readonly path: string }): EvidenceStore {
     return this.#services.evidence ?? EvidenceStore.ofWeights(model.path);
   }
 }

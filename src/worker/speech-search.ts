@@ -6,6 +6,7 @@
  */
 import type { DetectionOptions } from '../core/job.ts';
 import { assertModelDoes, jobTaskOf } from '../core/model-task.ts';
+import { NO_TRACING, type Span, type Tracing } from '../core/tracing.ts';
 import { type ModelInfo, SAMPLE_RATE, type TaskState } from '../runtime/engine.ts';
 import type { ModelEntry } from '../runtime/model-entry.ts';
 import type { InputReader } from './input-reader.ts';
@@ -36,6 +37,8 @@ export interface PreparedDetector {
 export interface SearchServices {
   readonly detector: ModelEntry;
   readonly now: () => number;
+  /** @defaultValue none */
+  readonly tracing?: Tracing | undefined;
 }
 
 export class SpeechSearch {
@@ -112,13 +115,20 @@ export class SpeechSearch {
     const { audio } = this.#reader;
     const { now } = this.#services;
     const startedAt = now();
-    await this.#reader.decodeUntil(audio.endSample + DECODE_STEP_SECONDS * SAMPLE_RATE, signal);
+    const upTo = audio.endSample + DECODE_STEP_SECONDS * SAMPLE_RATE;
+    await this.#traced('decode', async () => this.#reader.decodeUntil(upTo, signal));
     this.#decodeMs += now() - startedAt;
     const endSample = this.#searchable();
     const probabilities = endSample > this.#detected ? await this.#detect(endSample, signal) : [];
     this.#detected = endSample;
     for (const segment of this.#segmenter.push(probabilities)) take(segment);
     if (audio.ended) for (const segment of this.#segmenter.finish(audio.endSample)) take(segment);
+  }
+
+  #traced<Result>(name: string, work: (span: Span) => Promise<Result>): Promise<Result> {
+    const { tracing = NO_TRACING } = this.#services;
+    const fromSeconds = this.#reader.audio.endSample / SAMPLE_RATE;
+    return tracing.run(name, { attributes: { 'wavepool.decoded_seconds': fromSeconds } }, work);
   }
 
   /** End of the last whole window; of the rest, too, at the end of the input. */
@@ -136,17 +146,20 @@ export class SpeechSearch {
     const { jobId, sequence, priority, alone, busyTimeoutMs } = this.#request;
     const startSample = this.#detected;
     const startedAt = now();
-    const { probabilities } = await detector.submit(
-      {
-        jobId,
-        jobSequence: sequence,
-        priority,
-        alone,
-        key: 'vad',
-        task: { audio, startSample, endSample, state: this.#state, options: {} },
-        jobRemainingSeconds: 0,
-      },
-      { signal, busyTimeoutMs },
+    const { probabilities } = await this.#traced('vad', (span) =>
+      detector.submit(
+        {
+          jobId,
+          jobSequence: sequence,
+          priority,
+          alone,
+          key: 'vad',
+          task: { audio, startSample, endSample, state: this.#state, options: {} },
+          jobRemainingSeconds: 0,
+          span,
+        },
+        { signal, busyTimeoutMs },
+      ),
     );
     this.#vadMs += now() - startedAt;
     return probabilities;

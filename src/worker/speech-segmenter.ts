@@ -91,6 +91,16 @@ export class SpeechSegmenter {
     return Math.max(0, start * this.#options.windowSamples - this.#padSamples);
   }
 
+  /** Where the segment begins that is being spoken, once it is sure that there will be one. */
+  get speakingSince(): number | undefined {
+    const start = this.#speechStart;
+    if (start === undefined) return undefined;
+    const { windowSamples, minSpeechSamples } = this.#options;
+    if (this.#continued) return start * windowSamples;
+    const spoken = ((this.#silenceStart ?? this.#window) - start) * windowSamples;
+    return spoken < Math.max(1, minSpeechSamples) ? undefined : this.keepFrom;
+  }
+
   /** Samples in the segments given out so far, padding excluded. */
   get speechSamples(): number {
     return this.#speechSamples;

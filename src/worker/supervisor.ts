@@ -1,7 +1,7 @@
 /**
  * Starts worker processes, keeps them alive and, when one dies, returns the jobs it held to the queue at once.
  *
- *   start() ──▶ starting ──every worker ready──▶ running ──close()──▶ closing ──▶ closed
+ *   start() ──▶ starting ──worker(s) ready──▶ running ──close()──▶ closing ──▶ closed
  *                  └── a worker cannot start: close the others, reject with its error
  *
  * A worker that dies while running is replaced after a pause that doubles with each death in a row.
@@ -19,7 +19,8 @@ const LONGEST_PAUSE_MS = 30_000;
 const HEALTHY_AFTER_MS = 60_000;
 
 export interface SupervisorOptions {
-  readonly settings: WorkerSettings;
+  /** The first workers start while a promise of settings is still open; when it rejects, so does `start`. */
+  readonly settings: WorkerSettings | Promise<WorkerSettings>;
   /** Worker processes. */
   readonly workers: number;
   readonly logger: Logger;
@@ -62,10 +63,13 @@ export class Supervisor extends EventEmitter<SupervisorEvents> {
     return [...this.#workers].map(({ pid }) => pid);
   }
 
-  /** Resolves when every worker takes jobs; a second call gets the same promise.
-   *  @throws {WavepoolError} why a worker could not start. */
-  start(): Promise<void> {
-    this.#starting ??= this.#startAll();
+  /**
+   * Resolves when every worker takes jobs, or the first one, after which the others are looked after like any that died; a
+   * second call gets the same promise.
+   * @throws {WavepoolError} why a worker could not start.
+   */
+  start(until: 'every' | 'first' = 'every'): Promise<void> {
+    this.#starting ??= this.#startAll(until);
     return this.#starting;
   }
 
@@ -82,11 +86,12 @@ export class Supervisor extends EventEmitter<SupervisorEvents> {
     await Promise.all(this.#places);
   }
 
-  async #startAll(): Promise<void> {
+  async #startAll(until: 'every' | 'first'): Promise<void> {
     const first = Array.from({ length: this.#options.workers }, () => this.#spawn());
     this.#places = first.map((worker) => this.#keepAlive(worker));
     try {
-      await Promise.all(first.map((worker) => worker.ready));
+      const every = Promise.all(first.map((worker) => worker.ready));
+      await (until === 'every' ? every : Promise.race([every, ...first.map(({ ready }) => ready)]));
     } catch (error) {
       await this.close({ deadlineMs: 0 });
       throw error;
@@ -131,8 +136,9 @@ export class Supervisor extends EventEmitter<SupervisorEvents> {
     const { exitCode, signal } = await worker.ended;
     this.#workers.delete(worker);
     const { held, pid } = worker;
-    const jobs = [...held.values()].reduce((sum, list) => sum + list.length, 0);
-    if (jobs > 0) await this.#handBack(held, pid);
+    const jobs = [...held.values()].reduce((sum, each) => sum + each.jobs.length, 0);
+    // One that ended well has told of all it took.
+    if (jobs > 0 || exitCode !== 0) await this.#handBack(held, pid);
     if (this.#closing.signal.aborted && jobs === 0) return;
     this.#options.logger.warn({ pid, exitCode, signal, jobs }, 'a worker ended');
     this.emit('crash', { pid, exitCode, signal, jobs });

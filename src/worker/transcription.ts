@@ -17,6 +17,7 @@ import {
   spokenLanguage,
 } from '../core/model-options.ts';
 import { assertModelDoes, jobTaskOf } from '../core/model-task.ts';
+import { NO_TRACING } from '../core/tracing.ts';
 import {
   type ModelInfo,
   SAMPLE_RATE,
@@ -29,6 +30,7 @@ import { findWords } from './find-words.ts';
 import type { Voice } from './input-channels.ts';
 import { JobLanguage } from './job-language.ts';
 import type { SegmentJournal } from './journal.ts';
+import type { PartDispatcher } from './part-dispatcher.ts';
 import { PendingSegments, type RecognizedSegment } from './pending-segments.ts';
 import { type ChannelSegment, SegmentMerger } from './segment-merger.ts';
 import {
@@ -48,6 +50,10 @@ export interface TranscriptionRequest extends SearchRequest {
   readonly options: TranscribeOptions;
   /** What an earlier attempt recognized. */
   readonly journal?: SegmentJournal | undefined;
+  /** Recognizes segments in other workers; without it, this one does. */
+  readonly parts?: Pick<PartDispatcher, 'recognize'> | undefined;
+  /** Called when a segment begins to wait for a slot. */
+  readonly onWait?: (() => void) | undefined;
   /** Called when a slot picks up a segment, and when a segment is done. */
   readonly onProgress: (progress: TranscriptionProgress) => void;
   /** Called when a segment is done, in the order in which they are. */
@@ -251,23 +257,39 @@ export class TranscriptionRun {
     return result;
   }
 
-  #run({ startSample, endSample, channel }: ChannelSegment, options: TaskOptions) {
+  #run(segment: ChannelSegment, options: TaskOptions): Promise<TaskResult> {
+    const { parts } = this.#request;
+    const here = () => this.#runHere(segment, options);
+    if (parts === undefined) return here();
+    return parts.recognize(segment, options, { signal: this.#abort.signal, here });
+  }
+
+  #runHere({ startSample, endSample, channel }: ChannelSegment, options: TaskOptions) {
     const audio = this.#voices[channel]?.reader.audio;
     if (audio === undefined) throw new RangeError(`no channel ${channel}`);
     const { jobId, sequence, priority, alone, busyTimeoutMs } = this.#request;
-    return this.#services.recognizer.submit(
-      {
-        jobId,
-        jobSequence: sequence,
-        priority,
-        alone,
-        // Items of one batch carry their own options: none changes the graph.
-        key: 'asr',
-        task: { audio, startSample, endSample, options },
-        jobRemainingSeconds: (audio.endSample - startSample) / SAMPLE_RATE,
-        onStart: () => this.#reportProgress(),
-      },
-      { signal: this.#abort.signal, busyTimeoutMs },
+    const { recognizer, tracing = NO_TRACING } = this.#services;
+    const times = {
+      'wavepool.start_seconds': startSample / SAMPLE_RATE,
+      'wavepool.end_seconds': endSample / SAMPLE_RATE,
+    };
+    this.#request.onWait?.();
+    return tracing.run('recognize', { attributes: times }, (span) =>
+      recognizer.submit(
+        {
+          jobId,
+          jobSequence: sequence,
+          priority,
+          alone,
+          // Items of one batch carry their own options: none changes the graph.
+          key: 'asr',
+          task: { audio, startSample, endSample, options },
+          jobRemainingSeconds: (audio.endSample - startSample) / SAMPLE_RATE,
+          span,
+          onStart: () => this.#reportProgress(),
+        },
+        { signal: this.#abort.signal, busyTimeoutMs },
+      ),
     );
   }
 

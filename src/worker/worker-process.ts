@@ -2,8 +2,7 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { EventEmitter } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
-import { isErrorCode, WavepoolError } from '../core/errors.ts';
+import { isErrorCode, toWavepoolError, WavepoolError } from '../core/errors.ts';
 import {
   ALIVE_MS,
   type Blame,
@@ -15,14 +14,22 @@ import {
 import type { Logger } from '../core/logger.ts';
 import type { WorkerPresence } from '../core/status.ts';
 import type { WorkerSettings } from '../core/worker-settings.ts';
+import { packageFolder } from '../models/package-folder.ts';
 import { HangWatch } from './hang-watch.ts';
 
-const WORKER_SCRIPT = fileURLToPath(new URL('../../workers/audio-worker.js', import.meta.url));
+const WORKER_SCRIPT = packageFolder('dist', 'workers', 'audio-worker.js');
 /** After its drain deadline a worker gets this long to end by itself. */
 const KILL_AFTER_MS = 5_000;
 
-/** Jobs under a worker's locks, by queue, oldest first. */
-export type HeldByQueue = ReadonlyMap<string, readonly HeldJob[]>;
+/** What a worker process held of one queue. */
+export interface HeldOfQueue {
+  /** As far as it said, oldest first. */
+  readonly jobs: readonly HeldJob[];
+  /** Whose locks any others bear: what it had taken and not got to say. */
+  readonly workerIds: readonly string[];
+}
+
+export type HeldByQueue = ReadonlyMap<string, HeldOfQueue>;
 
 export interface WorkerEnd {
   readonly exitCode: number | null;
@@ -30,7 +37,8 @@ export interface WorkerEnd {
 }
 
 export interface WorkerProcessOptions {
-  readonly settings: WorkerSettings;
+  /** A promise lets the process start, which takes as long as what the settings wait for. */
+  readonly settings: WorkerSettings | Promise<WorkerSettings>;
   readonly workerScript: string | undefined;
   readonly logger: Logger;
 }
@@ -46,8 +54,11 @@ export class WorkerProcess extends EventEmitter<{ status: [WorkerPresence] }> {
   readonly ready: Promise<void>;
   readonly ended: Promise<WorkerEnd>;
   readonly #child: ChildProcess;
-  readonly #hang: HangWatch;
+  /** Set once it is told what to do: until then it has nothing to say. */
+  #hang: HangWatch | undefined;
   readonly #held = new Map<string, Map<string, TakenJob>>();
+  /** Ids under which it takes jobs, by queue. */
+  readonly #workerIds = new Map<string, string[]>();
   /** Why it is ended from here. */
   #ending: 'on-purpose' | 'hangs' | undefined;
   #end: WorkerEnd | undefined;
@@ -77,10 +88,9 @@ export class WorkerProcess extends EventEmitter<{ status: [WorkerPresence] }> {
         resolve(this.#end);
       });
     });
-    this.#hang = new HangWatch(Math.ceil(settings.hangLimitMs / ALIVE_MS));
     const ticks = setInterval(() => this.#tick(logger), ALIVE_MS).unref();
     void this.ended.then(() => clearInterval(ticks));
-    this.#send({ type: 'start', settings });
+    void this.#tellSettings(settings);
   }
 
   /** What it holds, or held when it ended. */
@@ -89,7 +99,22 @@ export class WorkerProcess extends EventEmitter<{ status: [WorkerPresence] }> {
     const judged = ({ started, ...job }: TakenJob): HeldJob => {
       return { ...job, blame: started ? blame : 'none' };
     };
-    return new Map([...this.#held].map(([queue, jobs]) => [queue, [...jobs.values()].map(judged)]));
+    const ofQueue = (queue: string): HeldOfQueue => {
+      const jobs = [...this.#jobsOf(queue).values()].map(judged);
+      return { jobs, workerIds: this.#workerIds.get(queue) ?? [] };
+    };
+    const queues = new Set([...this.#workerIds.keys(), ...this.#held.keys()]);
+    return new Map([...queues].map((queue) => [queue, ofQueue(queue)]));
+  }
+
+  async #tellSettings(settings: WorkerSettings | Promise<WorkerSettings>): Promise<void> {
+    try {
+      const start = await settings;
+      this.#hang = new HangWatch(Math.ceil(start.hangLimitMs / ALIVE_MS));
+      this.#send({ type: 'start', settings: start });
+    } catch (error) {
+      this.#refuse(toWavepoolError(error));
+    }
   }
 
   #blame(): Blame {
@@ -116,7 +141,7 @@ export class WorkerProcess extends EventEmitter<{ status: [WorkerPresence] }> {
   }
 
   #tick(logger: Logger): void {
-    const hang = this.#hang.tick();
+    const hang = this.#hang?.tick();
     if (hang === undefined) return;
     const what = hang === 'silent' ? 'its event loop stands still' : 'native code does not return';
     logger.error({ pid: this.pid }, `a worker hangs and is ended: ${what}`);
@@ -130,15 +155,23 @@ export class WorkerProcess extends EventEmitter<{ status: [WorkerPresence] }> {
   }
 
   #receive(raw: unknown, logger: Logger): void {
-    const message = parseWorkerMessage(raw);
-    if (message === undefined) logger.warn({ pid: this.pid }, 'unknown message from a worker');
-    else this.#handle(message);
+    for (const each of Array.isArray(raw) ? raw : [raw]) {
+      const message = parseWorkerMessage(each);
+      if (message === undefined) logger.warn({ pid: this.pid }, 'unknown message from a worker');
+      else this.#handle(message);
+    }
   }
 
   #handle(message: WorkerMessage): void {
     switch (message.type) {
       case 'ready':
         this.#becomeReady();
+        return;
+      case 'taking':
+        this.#workerIds.set(message.queue, [
+          ...(this.#workerIds.get(message.queue) ?? []),
+          message.workerId,
+        ]);
         return;
       case 'held':
         this.#jobsOf(message.queue).set(message.jobId, {
@@ -157,7 +190,7 @@ export class WorkerProcess extends EventEmitter<{ status: [WorkerPresence] }> {
         this.#jobsOf(message.queue).delete(message.jobId);
         return;
       case 'alive':
-        this.#hang.hear(message.oldestRun);
+        this.#hang?.hear(message.oldestRun);
         return;
       case 'status':
         this.emit('status', message.status);

@@ -25,6 +25,9 @@ const WHOLE: Readonly<Record<string, ScenarioSize>> = {
   // Six hours of audio.
   'killed-late': { jobs: 2_160, times: 1 },
   'long-beside-short': { jobs: 60, times: 1 },
+  'short-beside-long': { jobs: 1, times: 10 },
+  'urgent-behind-long': { jobs: 1, times: 10 },
+  'wait-told': { jobs: 2, times: 1 },
   'redis-slow': { jobs: 20, times: 1 },
   'drain-deadline': { jobs: 12, times: 2 },
   'time-limits': { jobs: 12, times: 1 },

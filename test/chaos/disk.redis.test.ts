@@ -7,7 +7,7 @@ import { runDirectory } from '../../src/bulk/run-directory.ts';
 import { resolveRoots } from '../../src/bulk/scan.ts';
 import { AudioQueue } from '../../src/queue/audio-queue.ts';
 import { LocalResultStore } from '../../src/storage/local-result-store.ts';
-import { UploadStore } from '../../src/storage/uploads.ts';
+import { LocalUploads } from '../../src/storage/local-uploads.ts';
 import { startTranscribingWorker } from '../bulk/transcribing-worker.ts';
 import { writeWav } from '../engine/fake-model.ts';
 import { TEST_ADDON_BUILT } from '../engine/test-addon.ts';
@@ -82,7 +82,7 @@ describe.runIf(SMALL_DISKS)('the result store', () => {
 });
 
 test.runIf(SMALL_DISKS)('an upload on a full disk is refused and leaves nothing', async () => {
-  const store = await UploadStore.open(join(disk.path, 'uploads'));
+  const store = await LocalUploads.open(join(disk.path, 'uploads'));
   await disk.fill();
   const bytes = () => Readable.from([Buffer.alloc(64 * 1024, 1)]);
   const refused = store.write(bytes(), { maxBytes: MEBIBYTE });

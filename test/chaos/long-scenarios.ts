@@ -118,4 +118,77 @@ export const longBesideShort: Scenario = {
   run: mixLengths,
 };
 
-export const LONG_SCENARIOS = [killedLate, longBesideShort];
+/** Beside it, taking up, decoding and searching a short recording is little. */
+const SLOW_PACE_MS = 500;
+const TEN_MINUTES = 60;
+
+/**
+ * A short job comes when a long one has all slots, whose native calls take one segment each. With a slot for each of them the
+ * short one gets the next that is free; with one slot and a better priority it is the next to run, too.
+ */
+async function overtake(context: ScenarioContext, slots: number, priority: number) {
+  const pace = { paceMs: SLOW_PACE_MS, batch: 1, slots, notes: true };
+  await using bench = await FaultBench.open(context, pace);
+  const path = writeSpacedRecording(bench.folder, TEN_MINUTES, context.seed);
+  const long = { id: 'long', input: { kind: 'path', path } } as const;
+  bench.ledger.expect(long.id, { code: 'CANCELLED' });
+  const begun = bench.nextRun(long.id);
+  await bench.queue.add(long);
+  await begun;
+  for (let time = 0; time < context.times; time += 1) {
+    const before = recognized(bench);
+    const ids = await bench.add(1, { priority });
+    await bench.ends(ids);
+    // Its own one aside: those that ran when it came, and one for each slot while it was taken up.
+    const others = recognized(bench) - before - 1;
+    process.stderr.write(`chaos: ${others} segments of the long one were begun meanwhile\n`);
+    ensure(others <= 2 * slots, `${others} segments of the long one came first`);
+  }
+  await bench.queue.cancel(long.id);
+  await bench.ends([long.id]);
+  const outcome = await bench.outcome(null, context.times);
+  return outcome;
+}
+
+export const shortBesideLong: Scenario = {
+  name: 'short-beside-long',
+  fault: 'a short job comes while a long one has both slots',
+  run: (context) => overtake(context, 2, 1_000),
+};
+
+export const urgentBehindLong: Scenario = {
+  name: 'urgent-behind-long',
+  fault: 'an urgent job comes while a long one has the only slot',
+  run: (context) => overtake(context, 1, 0),
+};
+
+/** With one slot and a pace that outlasts the tolerance, a job that waits says so. */
+async function waitIsTold(context: ScenarioContext) {
+  await using bench = await FaultBench.open(context, { paceMs: 4 * SLOW_PACE_MS, batch: 1 });
+  const [first = ''] = await bench.add(1);
+  await bench.nextRun(first);
+  const phases: string[] = [];
+  const [second = ''] = await bench.add(1);
+  bench.queue.on('progress', ({ id, progress }) => {
+    if (id === second) phases.push(progress.phase);
+  });
+  await bench.allEnded();
+  const told = [...new Set(phases)].join();
+  ensure(told === 'waiting,running', `the second job was told to be ${told}`);
+  const outcome = await bench.outcome(null, 1);
+  return outcome;
+}
+
+export const waitTold: Scenario = {
+  name: 'wait-told',
+  fault: 'the only slot is busy for seconds',
+  run: waitIsTold,
+};
+
+export const LONG_SCENARIOS = [
+  killedLate,
+  longBesideShort,
+  shortBesideLong,
+  urgentBehindLong,
+  waitTold,
+];

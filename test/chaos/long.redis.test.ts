@@ -3,7 +3,13 @@ import { describe, test } from 'vitest';
 import { TEST_ADDON_BUILT } from '../engine/test-addon.ts';
 import { SMALL_DISKS } from '../support/small-disk.ts';
 import { diskFull, diskReadOnly } from './disk-scenarios.ts';
-import { killedLate, longBesideShort } from './long-scenarios.ts';
+import {
+  killedLate,
+  longBesideShort,
+  shortBesideLong,
+  urgentBehindLong,
+  waitTold,
+} from './long-scenarios.ts';
 import { proveScenario } from './support/prove-scenario.ts';
 
 describe.skipIf(!TEST_ADDON_BUILT).concurrent('long recordings', { timeout: 120_000 }, () => {
@@ -12,6 +18,15 @@ describe.skipIf(!TEST_ADDON_BUILT).concurrent('long recordings', { timeout: 120_
 
   test('sixteen of them end oldest first, and do not hold up short ones', () =>
     proveScenario(longBesideShort, { jobs: 24, times: 1 }));
+
+  test('O10 a short job beside one of them gets the next slot, an urgent one the only slot', () =>
+    Promise.all([
+      proveScenario(shortBesideLong, { jobs: 1, times: 2 }),
+      proveScenario(urgentBehindLong, { jobs: 1, times: 2 }),
+    ]));
+
+  test('O10 a job that waits for a slot says so', () =>
+    proveScenario(waitTold, { jobs: 2, times: 1 }));
 });
 
 describe

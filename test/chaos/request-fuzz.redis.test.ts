@@ -7,7 +7,7 @@ import { parseJobData, parseJobId, parseModelId, parseNewJob } from '../../src/c
 import { ProblemDetails } from '../../src/core/problem.ts';
 import { ArchiveNames } from '../../src/http/archive-names.ts';
 import { LocalResultStore } from '../../src/storage/local-result-store.ts';
-import { uploadPath } from '../../src/storage/uploads.ts';
+import { uploadPath } from '../../src/storage/local-uploads.ts';
 import { startTestServer, type TestServer } from '../support/http.ts';
 import { mutate, randomFrom } from '../support/json-mutator.ts';
 import { temporaryFolder } from '../support/redis.ts';

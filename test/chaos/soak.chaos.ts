@@ -14,6 +14,5 @@ afterAll(() => programs[Symbol.asyncDispose]());
 test('soak', async () => {
   const context = { jobs: 0, times: 0, seed: Number(WAVEPOOL_SOAK_SEED ?? 1), programs };
   const result = await soak(context, Number(WAVEPOOL_SOAK_MINUTES ?? 30));
-  process.stdout.write(`${JSON.stringify(result, undefined, 2)}\n`);
   assertSteady(result);
 });

@@ -1,14 +1,20 @@
 /** A long time of mixed work and faults: nothing lost, and nothing left behind or growing. */
 import { once } from 'node:events';
 import { readdirSync, readFileSync } from 'node:fs';
+import { setTimeout as delay } from 'node:timers/promises';
 import { bullKey } from '../../src/queue/queue-names.ts';
+import { LocalResultStore } from '../../src/storage/local-result-store.ts';
 import { randomFrom } from '../support/json-mutator.ts';
 import { ensure, type ScenarioContext, type ScenarioOutcome } from './scenario.ts';
-import { CHAOS_MODEL, FaultBench } from './support/fault-bench.ts';
+import { FaultBench } from './support/fault-bench.ts';
 import { PLAIN_SECONDS } from './support/fault-plan.ts';
 
 export interface SoakResult extends ScenarioOutcome {
   readonly minutes: number;
+  /** How often each was caused. */
+  readonly faults: Readonly<Record<string, number>>;
+  /** Jobs that were left to the stall check. */
+  readonly stalls: number;
   /** Of the worker process that lived from the start to the end, in MiB: medians of the second and the last quarter. */
   readonly memoryBefore: number;
   readonly memoryAfter: number;
@@ -25,6 +31,17 @@ interface Sample {
 /** Whole windows of the detector, none longer than a segment. */
 const LENGTHS = [0.512, PLAIN_SECONDS, 1.536, 5.12, 10.24, 20.48];
 const MOST_OUTSTANDING = 40;
+const MODELS = 2;
+/** A job in many has no time to run. */
+const SHORT_TIMEOUT_MS = 1;
+/** A process, or Redis, is stopped for so long: below what a lock lasts. */
+const FREEZE_MS = 500;
+/** Well below what an event stream keeps. */
+const ROUNDS_BETWEEN_COUNTS = 100;
+/** Faults, and how many of a thousand rounds have each. */
+const FAULTS = { cancel: 100, kill: 60, freeze: 20, stopRedis: 5, killRedis: 5 } as const;
+type Fault = keyof typeof FAULTS;
+const AN_HOUR_MS = 3_600_001;
 const MEMORY_TOLERANCE = 0.1;
 /** Sockets and pipes come and go. */
 const FILES_TOLERANCE = 4;
@@ -45,7 +62,8 @@ class Soak {
   /** Never killed. */
   readonly #survivor: number;
   readonly samples: Sample[] = [];
-  faults = 0;
+  readonly faults = new Map<Fault | 'timeout', number>();
+  #rounds = 0;
 
   constructor(bench: FaultBench, seed: number) {
     this.#bench = bench;
@@ -56,34 +74,89 @@ class Soak {
   /** Some work, and now and then a fault. */
   async round(): Promise<void> {
     const bench = this.#bench;
-    const ids = bench.ledger.ids.length;
-    if (ids - bench.ended > MOST_OUTSTANDING) await bench.moreEnds(8);
-    const seconds = LENGTHS[this.#below(LENGTHS.length)] ?? PLAIN_SECONDS;
-    const added = await bench.add(1 + this.#below(8), { seconds });
-    const draw = this.#random();
-    if (draw < 0.1) await this.#cancel(added);
-    else if (draw < 0.16) await this.#kill();
+    if (bench.ledger.size - bench.ended > MOST_OUTSTANDING) await bench.moreEnds(8);
+    const added = await this.#add();
+    const fault = this.#draw();
+    if (fault !== undefined) {
+      await this.#cause(fault, added);
+      this.#count(fault);
+    }
     this.samples.push(look(this.#survivor));
+    this.#rounds += 1;
+    if (this.#rounds % ROUNDS_BETWEEN_COUNTS === 0)
+      await bench.ledger.countEnds(bench.queues, bench.redis.connection);
   }
 
   #below(limit: number): number {
     return Math.floor(this.#random() * limit);
   }
 
+  #count(fault: Fault | 'timeout'): void {
+    this.faults.set(fault, (this.faults.get(fault) ?? 0) + 1);
+  }
+
+  #add(): Promise<string[]> {
+    const seconds = LENGTHS[this.#below(LENGTHS.length)] ?? PLAIN_SECONDS;
+    const model = this.#below(MODELS);
+    const count = 1 + this.#below(8);
+    if (this.#below(20) > 0) return this.#bench.add(count, { seconds, model });
+    this.#count('timeout');
+    const clocks = { timeoutMs: SHORT_TIMEOUT_MS };
+    return this.#bench.add(count, { seconds, model, clocks, orCode: 'JOB_TIMEOUT' });
+  }
+
+  #draw(): Fault | undefined {
+    let left = this.#below(1_000);
+    for (const fault of Object.keys(FAULTS) as Fault[]) {
+      left -= FAULTS[fault];
+      if (left < 0) return fault;
+    }
+    return undefined;
+  }
+
+  async #cause(fault: Fault, added: readonly string[]): Promise<void> {
+    const { redis } = this.#bench;
+    switch (fault) {
+      case 'cancel':
+        return this.#cancel(added);
+      case 'kill':
+        return this.#kill();
+      case 'freeze':
+        return this.#freeze();
+      case 'stopRedis':
+        redis.pause();
+        await delay(FREEZE_MS);
+        return redis.resume();
+      case 'killRedis':
+        await redis.kill();
+        return redis.restart();
+    }
+  }
+
   async #cancel(added: readonly string[]): Promise<void> {
     const id = added[this.#below(added.length)] ?? '';
     this.#bench.ledger.alsoExpect(id, { code: 'CANCELLED' });
-    await this.#bench.queue.cancel(id);
-    this.faults += 1;
+    await this.#bench.queueOf(id).cancel(id);
+  }
+
+  get #victim(): number | undefined {
+    return this.#bench.supervisor.pids.find((pid) => pid !== this.#survivor);
   }
 
   async #kill(): Promise<void> {
-    const victim = this.#bench.supervisor.pids.find((pid) => pid !== this.#survivor);
+    const victim = this.#victim;
     if (victim === undefined) return;
     const died = once(this.#bench.supervisor, 'crash');
     process.kill(victim, 'SIGKILL');
     await died;
-    this.faults += 1;
+  }
+
+  async #freeze(): Promise<void> {
+    const victim = this.#victim;
+    if (victim === undefined) return;
+    process.kill(victim, 'SIGSTOP');
+    await delay(FREEZE_MS);
+    process.kill(victim, 'SIGCONT');
   }
 }
 
@@ -91,27 +164,38 @@ class Soak {
 async function assertNothingLeft(bench: FaultBench): Promise<void> {
   const { connection } = bench.redis;
   const { resultsDir } = bench.settings;
-  const locks = await connection.keys(bullKey(CHAOS_MODEL, '*:lock'));
-  ensure(locks.length === 0, `locks are left: ${locks.join(', ')}`);
-  for (const state of ['active', 'wait', 'stalled']) {
-    const key = bullKey(CHAOS_MODEL, state);
-    const type = await connection.type(key);
-    const size = type === 'set' ? await connection.scard(key) : await connection.llen(key);
-    ensure(size === 0, `${size} jobs are left in ${state}`);
+  for (const { name } of bench.queues) {
+    const locks = await connection.keys(bullKey(name, '*:lock'));
+    ensure(locks.length === 0, `locks are left: ${locks.join(', ')}`);
+    for (const state of ['active', 'wait', 'stalled']) {
+      const key = bullKey(name, state);
+      const type = await connection.type(key);
+      const size = type === 'set' ? await connection.scard(key) : await connection.llen(key);
+      ensure(size === 0, `${size} jobs of ${name} are left in ${state}`);
+    }
   }
+  // What writers that were killed left is removed by whoever opens the store an hour later.
+  await LocalResultStore.open(resultsDir, () => Date.now() + AN_HOUR_MS);
   const files = readdirSync(resultsDir, { recursive: true, encoding: 'utf8' });
   const temporary = files.filter((name) => name.endsWith('.tmp') || name.endsWith('.jsonl'));
   ensure(temporary.length === 0, `files are left: ${temporary.join(', ')}`);
 }
 
 export async function soak(context: ScenarioContext, minutes: number): Promise<SoakResult> {
-  await using bench = await FaultBench.open(context, { workers: 2 });
+  await using bench = await FaultBench.open(context, { workers: 2, models: MODELS });
   const run = new Soak(bench, context.seed);
+  let stalls = 0;
+  for (const queue of bench.queues) {
+    queue.on('stalled', () => {
+      stalls += 1;
+    });
+  }
   const end = performance.now() + minutes * 60_000;
   while (performance.now() < end) await run.round();
   await bench.allEnded();
-  await assertNothingLeft(bench);
-  const outcome = await bench.outcome(null, run.faults);
+  const faults = Object.fromEntries(run.faults);
+  const times = [...run.faults.values()].reduce((sum, count) => sum + count, 0);
+  const outcome = await bench.outcome(null, times);
   const { samples } = run;
   const quarter = (from: number) =>
     samples.slice(
@@ -120,14 +204,19 @@ export async function soak(context: ScenarioContext, minutes: number): Promise<S
     );
   const memory = (from: number) => Math.round(median(quarter(from).map((each) => each.memory)));
   const files = (from: number) => median(quarter(from).map((each) => each.files));
-  return {
+  const result = {
     ...outcome,
     minutes,
+    faults,
+    stalls,
     memoryBefore: memory(1),
     memoryAfter: memory(3),
     filesBefore: files(1),
     filesAfter: files(3),
   };
+  process.stderr.write(`soak: ${JSON.stringify(result)}\n`);
+  await assertNothingLeft(bench);
+  return result;
 }
 
 /** @throws {ScenarioError} when something was lost or grew */

@@ -118,6 +118,7 @@ test('what is said of memory and models is what workers are told', () => {
     minFreeMemoryMb: 1_024,
     busyTimeoutMs: 0,
     hangLimitMs: 600_000,
+    liveStreams: 0,
   });
   expect(residencyOf(addResidencyOptions(new Command()).opts())).toEqual(DEFAULT_RESIDENCY);
   expect(modelsOf([])).toEqual(['moonshine-tiny']);

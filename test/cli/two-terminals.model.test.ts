@@ -86,6 +86,7 @@ test('a third terminal sees the worker, its models and their slots', async () =>
         models: [
           { id: 'silero-vad', state: 'ready' },
           { id: MODEL, state: 'ready', slots: 1, family: 'moonshine' },
+          { id: 'silero-vad~live', state: 'unloaded' },
         ],
       },
     },

@@ -37,3 +37,17 @@ test('an empty variable counts as not set, and an unknown log level is refused',
   expect(readConfig({ WAVEPOOL_ADDON: '' }).addonPath).toBeUndefined();
   expect(() => readConfig({ WAVEPOOL_LOG_LEVEL: 'loud' })).toThrow('WAVEPOOL_LOG_LEVEL');
 });
+
+test('secrets and networks of webhooks are lists, and what is none is refused without being shown', () => {
+  const secret = `whsec_${Buffer.alloc(32, 7).toString('base64')}`;
+  const { webhooks } = readConfig({
+    WAVEPOOL_WEBHOOK_SECRET: `${secret} ${secret}`,
+    WAVEPOOL_WEBHOOK_NETWORKS: '10.0.0.0/8, fd00::/8',
+  });
+  expect(webhooks.secrets).toEqual([secret, secret]);
+  expect(webhooks.allowedNetworks).toEqual(['10.0.0.0/8', 'fd00::/8']);
+  const wrong = () => readConfig({ WAVEPOOL_WEBHOOK_SECRET: 'hunter2' });
+  expect(wrong).toThrow('WAVEPOOL_WEBHOOK_SECRET');
+  expect(wrong).not.toThrow('hunter2');
+  expect(() => readConfig({ WAVEPOOL_WEBHOOK_NETWORKS: 'home' })).toThrow('10.0.0.0/8');
+});

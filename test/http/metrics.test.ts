@@ -173,3 +173,22 @@ test('docs/operations.md lists every metric of ours with its type, and no other'
     matches.map(([, name, type]) => `${name} ${type}`).toSorted();
   expect(named(rows)).toEqual(named(types));
 });
+
+test('any number of tenants gives a bounded number of series, and no job is left out of them', async () => {
+  const loads = Array.from({ length: 200 }, (_, at) => ({
+    tenant: `t${at}`,
+    model: 'm',
+    waiting: at,
+    running: 1,
+  }));
+  const metrics = createMetrics({
+    overview: () => Promise.resolve({ queues: [], workers: [] }),
+    loads: () => Promise.resolve(loads),
+  });
+  const waiting = await samples(metrics, 'wavepool_tenant_jobs_waiting');
+  expect(Object.keys(waiting)).toHaveLength(51);
+  expect(waiting['wavepool_tenant_jobs_waiting{tenant="t199"}']).toBe(199);
+  expect(Object.values(waiting).reduce((sum, each) => sum + each, 0)).toBe((199 * 200) / 2);
+  const running = await samples(metrics, 'wavepool_tenant_jobs_running');
+  expect(running['wavepool_tenant_jobs_running{tenant="(others)"}']).toBe(150);
+});

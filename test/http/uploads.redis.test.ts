@@ -7,7 +7,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { UploadResource } from '../../src/core/api.ts';
 import { ProblemDetails } from '../../src/core/problem.ts';
 import { sweepUploads } from '../../src/http/upload-sweeper.ts';
-import { uploadPath } from '../../src/storage/uploads.ts';
+import { uploadPath } from '../../src/storage/local-uploads.ts';
 import { startTestServer, TEST_MODEL, type TestServer } from '../support/http.ts';
 
 const DAY_MS = 86_400_000;

@@ -1,18 +1,26 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { WavepoolError } from '../../src/core/errors.ts';
 import type { NewItem } from '../../src/queue/batches.ts';
+import { TenantRuleStore } from '../../src/queue/tenant-rules.ts';
 import { compileProgram } from '../support/compile.ts';
+import { startModelQueue } from '../support/model-queue.ts';
 import { startRedis, type TestRedis } from '../support/redis.ts';
 import { startWorker } from '../support/worker.ts';
 import { itemsOf, numberOf, openBatches } from './batch-fixture.ts';
 
 let redis: TestRedis;
+let producer: Awaited<ReturnType<typeof compileProgram>>;
 beforeAll(async () => {
   redis = await startRedis();
+  producer = await compileProgram(`${import.meta.dirname}/batch-producer-program.ts`);
+}, 60_000);
+afterAll(async () => {
+  await producer[Symbol.asyncDispose]();
+  await redis[Symbol.asyncDispose]();
 });
-afterAll(() => redis[Symbol.asyncDispose]());
 
 function* breakAfter(items: readonly NewItem[], count: number): Generator<NewItem> {
   yield* items.slice(0, count);
@@ -64,8 +72,7 @@ test('a producer that is killed leaves a batch that another one completes', asyn
   await using batches = await openBatches(redis, 'killed');
   const { store } = batches;
   await using _housekeeping = await batches.housekeeping();
-  await using program = await compileProgram(`${import.meta.dirname}/batch-producer-program.ts`);
-  await killAfter(fork(program.path, [address.path, 'killed', 'killed']), 1_000);
+  await killAfter(fork(producer.path, [address.path, 'killed', 'killed']), 1_000);
   const left = await store.get('killed');
   expect(left.state).toBe('open');
   expect(left.counts.total).toBeGreaterThanOrEqual(800);
@@ -79,6 +86,38 @@ test('a producer that is killed leaves a batch that another one completes', asyn
   });
   expect((await batches.finished('killed')).counts).toMatchObject({ total, completed: total });
   expect(numbers.toSorted((a, b) => a - b)).toEqual(Array.from({ length: total }, (_, at) => at));
+}, 60_000);
+
+test('a limited tenant whose producer is killed loses no job, and never has more running than it may', async () => {
+  const { address } = redis;
+  if (address.kind !== 'socket') throw new TypeError('the private server has a socket');
+  const rules = new TenantRuleStore(await redis.connection());
+  await rules.set('default', { concurrency: 2 });
+  await using batches = await openBatches(redis, 'limited', { idleMs: 1 });
+  await killAfter(fork(producer.path, [address.path, 'limited', 'limited']), 300);
+  const { total } = (await batches.store.get('limited')).counts;
+  let running = 0;
+  let most = 0;
+  const numbers: number[] = [];
+  await using _worker = await startModelQueue(address, 'limited', 8, async ({ data }) => {
+    most = Math.max(most, ++running);
+    numbers.push(numberOf(data.input));
+    await nextTurn();
+    running -= 1;
+  });
+  // Another producer finds all of them there.
+  const whole = await batches.store.create({
+    id: 'limited',
+    model: 'limited',
+    jobs: itemsOf(total),
+  });
+  await using _housekeeping = await batches.housekeeping();
+  const { counts } = await batches.finished('limited');
+  await rules.remove('default');
+  expect(whole.counts.total).toBe(total);
+  expect(counts).toMatchObject({ total, completed: total });
+  expect(numbers.toSorted((a, b) => a - b)).toEqual(Array.from({ length: total }, (_, at) => at));
+  expect(most).toBe(2);
 }, 60_000);
 
 test('a batch whose producer is never heard of again finishes with what it has, and may go on later', async () => {

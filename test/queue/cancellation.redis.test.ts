@@ -1,9 +1,12 @@
 import { once } from 'node:events';
+import { type Job, Queue } from 'bullmq';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { WavepoolError } from '../../src/core/errors.ts';
 import { AudioQueue } from '../../src/queue/audio-queue.ts';
+import { cancelJob } from '../../src/queue/cancel-job.ts';
 import { CancellationListener } from '../../src/queue/cancellation.ts';
 import { toQueueError } from '../../src/queue/failures.ts';
+import { QUEUE_PREFIX } from '../../src/queue/queue-names.ts';
 import { heard } from '../support/events.ts';
 import { jobNamed } from '../support/jobs.ts';
 import { startRedis, type TestRedis } from '../support/redis.ts';
@@ -21,6 +24,13 @@ afterAll(() => redis[Symbol.asyncDispose]());
 let models = 0;
 function openQueue(): Promise<AudioQueue> {
   return AudioQueue.open({ address: redis.address, model: `cancel-${++models}` });
+}
+
+/** A watch that aborts a signal. */
+async function watchOf(listener: CancellationListener, id: string, submittedAt: number) {
+  const abort = new AbortController();
+  const cancel = (reason: WavepoolError) => abort.abort(reason);
+  return { ...(await listener.watch({ id, submittedAt, cancel })), signal: abort.signal };
 }
 
 test('a cancelled job that waits, by priority or for its time, ends at once and never runs', async () => {
@@ -50,6 +60,25 @@ test('a cancelled job that waits, by priority or for its time, ends at once and 
   expect(await queue.counts()).toMatchObject({ waiting: 0, delayed: 0, running: 0 });
 });
 
+test('a worker that sees the mark before the caller looks again has cancelled the job, too', async () => {
+  await using queue = await openQueue();
+  await using worker = startManualWorker(redis.address, queue.model);
+  const connection = await redis.connection();
+  const jobs = new Queue(queue.name, { connection, prefix: QUEUE_PREFIX });
+  await queue.addMany(['cancelled', 'broken'].map((id) => jobNamed(id, { priority: 0 })));
+  const results = [];
+  for (const code of ['CANCELLED', 'INPUT_UNDECODABLE'] as const) {
+    const { job, jobId, token } = await worker.take();
+    // As the caller saw it, which was before its end.
+    const seen: Job | undefined = await jobs.getJob(jobId);
+    if (seen === undefined) throw new Error('it is there');
+    await job.moveToFailed(toQueueError(new WavepoolError(code, jobId)), token);
+    results.push(await cancelJob(connection, queue.name, seen, jobId));
+  }
+  await jobs.close();
+  expect(results).toEqual(['cancelled', 'finished']);
+});
+
 test('cancelling twice, too late, or what nobody knows does no harm', async () => {
   await using queue = await openQueue();
   await queue.add(jobNamed('a'));
@@ -65,11 +94,11 @@ test('cancelling twice, too late, or what nobody knows does no harm', async () =
 
 test('the worker of a running job hears of it; the job ends cancelled and is not tried again', async () => {
   await using queue = await openQueue();
-  using listener = await CancellationListener.open({ address: redis.address, model: queue.model });
+  using listener = await CancellationListener.open({ address: redis.address, queue: queue.model });
   let runs = 0;
   await using _ = startWorker(redis.address, queue.model, async ({ id = '', data }) => {
     runs++;
-    using watch = await listener.watch({ id, submittedAt: data.submittedAt });
+    using watch = await watchOf(listener, id, data.submittedAt);
     const result = queue.cancel(id);
     if (!watch.signal.aborted) await once(watch.signal, 'abort');
     expect(await result).toBe('requested');
@@ -89,19 +118,19 @@ test('a request that nobody heard reaches the worker that takes the job next, an
   expect(await queue.cancel('a')).toBe('requested');
   await queue.handBack([held]);
 
-  using listener = await CancellationListener.open({ address: redis.address, model: queue.model });
+  using listener = await CancellationListener.open({ address: redis.address, queue: queue.model });
   const { submittedAt } = held.job.data;
-  using watched = await listener.watch({ id: 'a', submittedAt });
+  using watched = await watchOf(listener, 'a', submittedAt);
   expect(watched.signal.reason).toMatchObject({ code: 'CANCELLED' });
-  using other = await listener.watch({ id: 'b', submittedAt });
+  using other = await watchOf(listener, 'b', submittedAt);
   expect(other.signal.aborted).toBe(false);
-  using namesake = await listener.watch({ id: 'a', submittedAt: submittedAt + 1 });
+  using namesake = await watchOf(listener, 'a', submittedAt + 1);
   expect(namesake.signal.aborted).toBe(false);
 });
 
 test('a cancelled job runs when it is retried', async () => {
   await using queue = await openQueue();
-  using listener = await CancellationListener.open({ address: redis.address, model: queue.model });
+  using listener = await CancellationListener.open({ address: redis.address, queue: queue.model });
   await using worker = startManualWorker(redis.address, queue.model);
   await queue.add(jobNamed('a'));
   const { job: running, token } = await worker.take();
@@ -110,23 +139,42 @@ test('a cancelled job runs when it is retried', async () => {
   expect(await queue.get('a')).toMatchObject({ state: 'cancelled' });
 
   expect(await queue.retry('a')).toBe(true);
-  using watched = await listener.watch({ id: 'a', submittedAt: running.data.submittedAt });
+  using watched = await watchOf(listener, 'a', running.data.submittedAt);
   expect(watched.signal.aborted).toBe(false);
 });
 
 test('a job that is no longer watched is left alone', async () => {
   await using queue = await openQueue();
-  using listener = await CancellationListener.open({ address: redis.address, model: queue.model });
+  using listener = await CancellationListener.open({ address: redis.address, queue: queue.model });
   await using worker = startManualWorker(redis.address, queue.model);
   await queue.addMany([jobNamed('a', { priority: 0 }), jobNamed('b', { priority: 0 })]);
   const a = await worker.take();
   const b = await worker.take();
-  const stopped = await listener.watch({ id: 'a', submittedAt: a.job.data.submittedAt });
-  using watched = await listener.watch({ id: 'b', submittedAt: b.job.data.submittedAt });
+  const stopped = await watchOf(listener, 'a', a.job.data.submittedAt);
+  using watched = await watchOf(listener, 'b', b.job.data.submittedAt);
   stopped.stop();
   await queue.cancel('a');
   const heard = once(watched.signal, 'abort');
   await queue.cancel('b');
   await heard;
   expect(stopped.signal.aborted).toBe(false);
+});
+
+test('jobs that are taken together are told each of its own request', async () => {
+  await using queue = await openQueue();
+  await using dying = startManualWorker(redis.address, queue.model);
+  const names = ['a', 'b', 'c', 'd', 'e'];
+  await queue.addMany(names.map((name) => jobNamed(name, { priority: 0 })));
+  const taken = [];
+  for (const _ of names) taken.push(await dying.take());
+  await queue.cancel('b');
+  await queue.cancel('e');
+  await queue.handBack(taken);
+
+  using listener = await CancellationListener.open({ address: redis.address, queue: queue.name });
+  const watches = await Promise.all(
+    taken.map(({ job, jobId }) => watchOf(listener, jobId, job.data.submittedAt)),
+  );
+  const cancelled = names.filter((_, at) => watches[at]?.signal.aborted);
+  expect(cancelled).toEqual(['b', 'e']);
 });

@@ -47,6 +47,29 @@ test('jobs of a dead worker run next, in their old order, with one crash on thei
   expect(phases.sort()).toEqual(['handed-back a', 'handed-back b', 'handed-back c']);
 });
 
+test('a job that the dead worker had taken and not got to say waits again, too, without blame', async () => {
+  await using queue = await openQueue();
+  await using dying = startManualWorker(redis.address, queue.model);
+  await using living = startManualWorker(redis.address, queue.model);
+  await queue.addMany(['told', 'untold', 'foreign'].map((id) => jobNamed(id, { priority: 0 })));
+  const told = await dying.take();
+  const { token } = await dying.take();
+  await living.take();
+  const [workerId = ''] = token.split(':');
+  expect(await queue.handBack([told], [workerId])).toEqual(
+    new Map([
+      ['untold', 'waiting'],
+      ['told', 'waiting'],
+    ]),
+  );
+  const states = await queue.getMany(['told', 'untold', 'foreign']);
+  expect([...states.values()].map(({ state, data }) => [state, data.crashCount])).toEqual([
+    ['waiting', 1],
+    ['waiting', 0],
+    ['running', 0],
+  ]);
+});
+
 test('with a priority they run before the others of that priority', async () => {
   await using queue = await openQueue();
   await using dying = startManualWorker(redis.address, queue.model);

@@ -7,7 +7,7 @@ import { redisOptions } from '../support/redis.ts';
 const [, , dataDir = ''] = process.argv;
 const redis = await EmbeddedRedis.acquire(redisOptions(dataDir));
 const queue = await AudioQueue.open({ address: redis.address, model: 'm' });
-const listener = await CancellationListener.open({ address: redis.address, model: 'm' });
+const listener = await CancellationListener.open({ address: redis.address, queue: 'm' });
 await queue.add({ input: { kind: 'path', path: '/a.wav' } });
 listener.close();
 await queue.close();

@@ -5,7 +5,8 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { describe, expect, test } from 'vitest';
 import { UrlLimits } from '../../src/core/worker-settings.ts';
-import { fetchInput, isAllowed } from '../../src/storage/url-input.ts';
+import { isAllowed } from '../../src/storage/public-address.ts';
+import { fetchInput } from '../../src/storage/url-input.ts';
 
 interface Site extends AsyncDisposable {
   readonly port: number;
@@ -40,7 +41,9 @@ function limits(changes: Partial<UrlLimits> = {}): UrlLimits {
 }
 
 async function leftovers(): Promise<string[]> {
-  return (await readdir(tmpdir())).filter((name) => name.startsWith('wavepool-url-'));
+  return (await readdir(tmpdir())).filter((name) =>
+    name.startsWith(`wavepool-input-${process.pid}-`),
+  );
 }
 
 test('a file is fetched, through redirects, and goes when it is disposed of', async () => {

@@ -2,6 +2,8 @@
 import { mkdir, realpath } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createLogger } from '../../src/core/logger.ts';
+import type { S3Settings } from '../../src/core/s3-settings.ts';
+import type { Tracing } from '../../src/core/tracing.ts';
 import type { Every } from '../../src/http/events/every.ts';
 import { openServices } from '../../src/http/open-services.ts';
 import { startServer } from '../../src/http/server.ts';
@@ -35,6 +37,9 @@ export interface TestServerOptions {
   readonly redis?: TestRedis;
   readonly now?: () => number;
   readonly every?: Every;
+  /** @defaultValue everything is in folders */
+  readonly s3?: S3Settings;
+  readonly tracing?: Tracing;
 }
 
 export async function startTestServer(options: TestServerOptions = {}): Promise<TestServer> {
@@ -51,6 +56,7 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
     models: options.models ?? [TEST_MODEL],
     resultsDir: join(redis.dataDir, 'results'),
     uploadsDir,
+    s3: options.s3,
     settings: {
       ...DEFAULT_SETTINGS,
       port: 0,
@@ -63,6 +69,7 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
     closing: ending.signal,
     now: options.now,
     every: options.every,
+    tracing: options.tracing,
   });
   const server = await startServer(services).catch(async (error: unknown) => {
     await services.queues.close();

@@ -25,11 +25,15 @@ export interface TranscriberOptions {
  */
 export async function startTranscriber(options: TranscriberOptions): Promise<AsyncDisposable> {
   const { address, model, results, places } = options;
-  const cancellations = await CancellationListener.open({ address, model });
+  const cancellations = await CancellationListener.open({ address, queue: model });
   const worker = startWorker(address, model, async (job) => {
     const id = String(job.id);
-    using watch = await cancellations.watch({ id, submittedAt: job.data.submittedAt });
-    await using input = await resolveInput(job.data.input, places, watch.signal);
+    const { submittedAt } = job.data;
+    const abort = new AbortController();
+    const { signal } = abort;
+    const cancel = (reason: WavepoolError) => abort.abort(reason);
+    using _ = await cancellations.watch({ id, submittedAt, cancel });
+    await using input = await resolveInput(job.data.input, places, signal);
     const bytes = await readFile(input.path);
     const text = decode(bytes, input.name);
     const [word = '', code = ''] = text.split(' ');
@@ -41,7 +45,7 @@ export async function startTranscriber(options: TranscriberOptions): Promise<Asy
         totalSeconds: 1,
         segmentsDone: 0,
       });
-      await aborted(watch.signal);
+      await aborted(signal);
     }
     const transcript = transcriptOf(id, text);
     const { key } = await results.commit(id, {

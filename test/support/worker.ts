@@ -79,7 +79,7 @@ export function startManualWorker(address: RedisAddress, model: ModelId): Manual
   return {
     ...rest,
     take: async () => {
-      const token = randomUUID();
+      const token = `${worker.id}:${randomUUID()}`;
       const job = await worker.getNextJob(token, { block: false });
       if (job?.id === undefined) throw new Error('no job is waiting');
       return { job, jobId: job.id, token };

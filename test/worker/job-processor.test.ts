@@ -7,7 +7,7 @@ import { parseTranscript } from '../../src/core/transcript.ts';
 import { systemClock } from '../../src/runtime/clock.ts';
 import { Runtime } from '../../src/runtime/runtime.ts';
 import { LocalResultStore } from '../../src/storage/local-result-store.ts';
-import { uploadPath } from '../../src/storage/uploads.ts';
+import { uploadPath } from '../../src/storage/local-uploads.ts';
 import { DecodeAllowance } from '../../src/worker/decode-allowance.ts';
 import { type JobAttempt, JobProcessor } from '../../src/worker/job-processor.ts';
 import { temporaryFolder } from '../support/redis.ts';

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import { Quarantine } from '../../src/worker/quarantine.ts';
+import { MOST_YIELDS, PATIENCE_MS, Quarantine } from '../../src/worker/quarantine.ts';
+import { ManualClock } from '../runtime/manual-clock.ts';
 
 const never = () => new AbortController().signal;
 
@@ -46,4 +47,29 @@ test('a job that is ended while it waits lets the others in', async () => {
   expect(log).toEqual(['first', 'late']);
   first();
   await expect(enter(gate, 'gone', log, false, AbortSignal.abort())).rejects.toThrow();
+});
+
+test('a suspect that waits for a long job lets others by until that has ended, a few times', async () => {
+  const clock = new ManualClock();
+  const gate = new Quarantine(clock);
+  const log: string[] = [];
+  let leaveLong = await enter(gate, 'long', log);
+  const suspect = enter(gate, 'suspect', log, true);
+  for (let time = 0; time < MOST_YIELDS; time += 1) {
+    const late = enter(gate, `late ${time}`, log);
+    await clock.advance(PATIENCE_MS - 1);
+    expect(log.at(-1)).not.toBe(`late ${time}`);
+    await clock.advance(1);
+    const leaveLate = await late;
+    // The door closes again for who comes when the long one has ended, while the other still runs.
+    leaveLong();
+    leaveLong = leaveLate;
+  }
+  const last = enter(gate, 'last', log);
+  await clock.advance(10 * PATIENCE_MS);
+  expect(log).toEqual(['long', 'late 0', 'late 1', 'late 2']);
+  leaveLong();
+  (await suspect)();
+  (await last)();
+  expect(log.slice(-2)).toEqual(['suspect', 'last']);
 });

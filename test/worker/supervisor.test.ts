@@ -1,9 +1,13 @@
 import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { afterEach, describe, expect, test } from 'vitest';
+import { afterEach, describe, expect, onTestFinished, test } from 'vitest';
+import { WavepoolError } from '../../src/core/errors.ts';
 import { createLogger } from '../../src/core/logger.ts';
 import { WorkerSettings } from '../../src/core/worker-settings.ts';
-import { Supervisor } from '../../src/worker/supervisor.ts';
+import { Supervisor, type SupervisorOptions } from '../../src/worker/supervisor.ts';
 import type { HeldByQueue } from '../../src/worker/worker-process.ts';
 
 const SETTINGS = WorkerSettings.parse({
@@ -28,7 +32,11 @@ afterEach(async () => {
   open = [];
 });
 
-function supervise(script: string, workers = 1, settings = SETTINGS) {
+function supervise(
+  script: string,
+  workers = 1,
+  settings: SupervisorOptions['settings'] = SETTINGS,
+) {
   const handedBack: HeldByQueue[] = [];
   const supervisor = new Supervisor({
     settings,
@@ -48,6 +56,23 @@ describe('Supervisor', () => {
   test('start resolves when every worker takes jobs', async () => {
     const { supervisor } = supervise('holding-worker.mjs', 2);
     await supervisor.start();
+    expect(supervisor.pids).toHaveLength(2);
+  });
+
+  test('workers start while their settings are awaited; without settings nobody starts', async () => {
+    const why = new WavepoolError('REDIS_MISSING', 'there is none');
+    const { supervisor } = supervise('holding-worker.mjs', 2, Promise.reject(why));
+    const started = supervisor.start();
+    expect(supervisor.pids).toHaveLength(2);
+    await expect(started).rejects.toMatchObject({ code: 'REDIS_MISSING', detail: 'there is none' });
+    expect(supervisor.pids).toEqual([]);
+  });
+
+  test('with the first worker that takes jobs a start can be over', async () => {
+    const resultsDir = await mkdtemp(path.join(tmpdir(), 'wavepool-first-'));
+    onTestFinished(() => rm(resultsDir, { recursive: true }));
+    const { supervisor } = supervise('first-ready-worker.mjs', 2, { ...SETTINGS, resultsDir });
+    await supervisor.start('first');
     expect(supervisor.pids).toHaveLength(2);
   });
 
@@ -79,10 +104,13 @@ describe('Supervisor', () => {
       new Map([
         [
           'moonshine-tiny',
-          [
-            { jobId: 'first', token: 't1', blame: 'killed' },
-            { jobId: 'second', token: 't3', blame: 'none' },
-          ],
+          {
+            jobs: [
+              { jobId: 'first', token: 't1', blame: 'killed' },
+              { jobId: 'second', token: 't3', blame: 'none' },
+            ],
+            workerIds: ['taker'],
+          },
         ],
       ]),
     ]);
@@ -97,7 +125,7 @@ describe('Supervisor', () => {
     await supervisor.start();
     await told;
     await supervisor.kill();
-    const jobs = handedBack.flatMap((held) => [...held.values()].flat());
+    const jobs = handedBack.flatMap((held) => [...held.values()].flatMap(({ jobs: each }) => each));
     expect(jobs).toMatchObject([{ blame: 'none' }, { blame: 'none' }]);
   });
 
@@ -108,7 +136,9 @@ describe('Supervisor', () => {
     await supervisor.start();
     expect((await crashed)[0]).toMatchObject({ signal: 'SIGKILL', jobs: 1 });
     const [held] = handedBack;
-    expect(held?.get('moonshine-tiny')).toEqual([{ jobId: 'job', token: 't1', blame: 'crashed' }]);
+    expect(held?.get('moonshine-tiny')?.jobs).toEqual([
+      { jobId: 'job', token: 't1', blame: 'crashed' },
+    ]);
   }, 15_000);
 
   test('close ends the workers by themselves, hands back nothing twice, and can be called again', async () => {

@@ -13,7 +13,7 @@ import { forgetUploadReferences } from '../../queue/upload-references.ts';
 import type { Form } from '../form.ts';
 import type { Services } from '../services.ts';
 
-/** Somebody waits: before everything that does not say so. */
+/** First among what its tenant sent, too. */
 const PRIORITY = 0;
 
 /** How long a job that runs is waited for once it was told to stop. */

@@ -14,10 +14,10 @@ import {
   BatchRetryResource,
   BatchSubmission,
 } from '../../core/batch-api.ts';
+import { batchLinks } from '../../core/links.ts';
 import { assertFormats, defaultFormat } from '../../core/result-formats.ts';
 import {
   batchItemResource,
-  batchLinks,
   batchResource,
   decodeBatchCursor,
   decodeItemCursor,

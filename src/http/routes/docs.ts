@@ -1,5 +1,6 @@
 /** What the routes say of themselves. */
 import { type JsonObject, openApiDocument } from '../../core/openapi.ts';
+import { WEBHOOK_DOCS } from '../../core/webhook-message.ts';
 import { docsPage } from '../pages/docs-page.ts';
 import { type Route, route } from '../route.ts';
 
@@ -13,7 +14,7 @@ export function docsRoutes(others: readonly Route[]): Route[] {
     const known = documents.get(version);
     if (known !== undefined) return known;
     const info = { title: 'Wavepool', version, description: DESCRIPTION };
-    const made = openApiDocument([...others, ...routes], info);
+    const made = openApiDocument([...others, ...routes], info, WEBHOOK_DOCS);
     documents.set(version, made);
     return made;
   };

@@ -13,11 +13,12 @@ import {
 import { WavepoolError } from '../../core/errors.ts';
 import { decodeCursor, encodeCursor } from '../../core/job-cursor.ts';
 import { JobResult } from '../../core/job-result.ts';
+import { jobLinks } from '../../core/links.ts';
 import { assertFormats, RESULT_MEDIA_TYPES, renderResult } from '../../core/result-formats.ts';
 import { readJobPage } from '../../queue/job-page.ts';
 import { forgetJob } from '../forget-job.ts';
 import { readJobForm } from '../job-form.ts';
-import { jobLinks, jobResource } from '../job-resource.ts';
+import { jobResource } from '../job-resource.ts';
 import { logJob } from '../request-context.ts';
 import { route } from '../route.ts';
 import { submitJob } from '../submit-job.ts';
@@ -29,7 +30,7 @@ const createJob = route({
   tag: 'jobs',
   summary: 'Add a job',
   description:
-    'The input is a path, an upload or a URL; or send a form with the audio as `file`, and beside it the other members of a job request as fields of the form.',
+    'The input is a path, an upload, a URL or an object; or send a form with the audio as `file`, and beside it the other members of a job request as fields of the form.',
   scope: 'submit',
   headers: IdempotencyHeaders,
   body: JobRequest,
@@ -73,7 +74,7 @@ const listJobs = route({
   tag: 'jobs',
   summary: 'Jobs, page by page',
   description:
-    'Queue by queue: delayed and waiting jobs in their order, running ones, then failed and completed ones, the latest first. A job that stays in its state comes exactly once; one that moves on meanwhile may come again in its newer state.',
+    'Queue by queue: delayed jobs in their order, waiting ones, running ones, then failed and completed ones, the latest first. A job that stays in its state comes exactly once; one that moves on meanwhile may come again in its newer state.',
   scope: 'read',
   query: JobListQuery,
   responses: { 200: { description: 'One page.', schema: JobPage } },
@@ -119,16 +120,28 @@ const getResult = route({
         'As JSON, or in another format of its task: text/plain, application/x-subrip or text/vtt by `format`.',
       schema: JobResult,
     },
+    303: {
+      description: 'With `redirect`: where the JSON is stored.',
+      type: 'text/plain',
+      headers: { Location: 'an address that anybody can read for some minutes' },
+    },
   },
-  errors: ['JOB_NOT_FOUND', 'JOB_NOT_FINISHED', 'RESULT_NOT_FOUND'],
+  errors: ['JOB_NOT_FOUND', 'JOB_NOT_FINISHED', 'RESULT_NOT_FOUND', 'STORAGE_UNAVAILABLE'],
   handle: async ({ params, query, services, res }) => {
     logJob(res, params.id);
     const { view } = await services.queues.get(params.id);
     if (view.outcome === undefined) {
       throw new WavepoolError('JOB_NOT_FINISHED', `it is ${view.state}`);
     }
-    const { format } = query;
+    const { format, redirect = false } = query;
     assertFormats(view.data.task, [format]);
+    if (redirect && format !== 'json') {
+      throw new WavepoolError('INVALID_REQUEST', 'redirect: only JSON is stored');
+    }
+    const link = redirect ? await services.results.link?.(view.outcome.resultKey) : undefined;
+    if (link !== undefined) {
+      return { status: 303, text: '', headers: { Location: link, 'Cache-Control': 'no-store' } };
+    }
     const result = await services.results.read(view.outcome.resultKey);
     return { status: 200, text: renderResult(result, format), type: RESULT_MEDIA_TYPES[format] };
   },

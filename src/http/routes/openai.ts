@@ -109,7 +109,7 @@ async function transcribe(
   translate: boolean,
 ): Promise<Reply | typeof STREAMED> {
   const wanted = jobRequestOf(form, upload, services, { translate });
-  const job = await submitJob(wanted, services, { caller });
+  const job = await submitJob(wanted, services, { caller, interactive: true });
   const { id } = job.view;
   logJob(res, id);
   res.set('X-Job-Id', id);

@@ -5,7 +5,7 @@
  */
 import { FileBytes } from '../byte-source.ts';
 import type { GgufTensor, GgufValue } from '../gguf-writer.ts';
-import { type OnnxGraph, type OnnxTensor, readOnnx } from '../onnx-reader.ts';
+import type { OnnxGraph, OnnxTensor } from '../onnx-reader.ts';
 import { readSafetensorsIndex } from '../safetensors-reader.ts';
 import {
   type ConversionInput,
@@ -44,6 +44,7 @@ const TENSORS: readonly (readonly [string, string, readonly number[]])[] = [
 export const sileroVadConverter: GgufConverter = {
   version: 1,
   convert: async (input) => {
+    const { readOnnx } = await import('../onnx-reader.ts');
     const constants = wideBandConstants(readOnnx(await input.read(FILE), FILE));
     const tensors = TENSORS.map(([source, name, shape]): GgufTensor => {
       const tensor = constants.get(source);

@@ -1,6 +1,5 @@
 /** Runs one start, or a look at the model, in a fresh process. */
 import { type ChildProcess, fork } from 'node:child_process';
-import { fileURLToPath } from 'node:url';
 import { isErrorCode, WavepoolError } from '../../core/errors.ts';
 import type { StartPhase } from '../../core/evidence.ts';
 import type {
@@ -12,10 +11,9 @@ import type {
   ValidationRequest,
 } from '../../core/validation-ipc.ts';
 import { parseValidationMessage } from '../../core/validation-ipc.ts';
+import { packageFolder } from '../package-folder.ts';
 
-const WORKER_SCRIPT = fileURLToPath(
-  new URL('../../../workers/validation-worker.js', import.meta.url),
-);
+const WORKER_SCRIPT = packageFolder('dist', 'workers', 'validation-worker.js');
 /** A wave that takes longer hangs. */
 const SILENCE_MS = 600_000;
 

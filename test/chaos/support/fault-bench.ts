@@ -28,8 +28,12 @@ const RECONCILE_MS = 1_000;
 export interface BenchOptions {
   /** Worker processes. @defaultValue 1; 0 leaves starting them to the scenario */
   readonly workers?: number;
+  /** Served by every worker, each with a queue of its own. @defaultValue 1 */
+  readonly models?: number;
   /** Most segments in one native batch. @defaultValue 4 */
   readonly batch?: number;
+  /** Of each worker. @defaultValue 1 */
+  readonly slots?: number;
   /** Every batch takes at least so long. */
   readonly paceMs?: number;
   readonly blockMs?: number;
@@ -55,6 +59,9 @@ export interface Addition {
   readonly clocks?: { timeoutMs?: number; busyTimeoutMs?: number; deadlineAt?: number };
   /** @defaultValue that of jobs */
   readonly attempts?: number;
+  readonly priority?: number;
+  /** For which of the models, from 0. @defaultValue 0 */
+  readonly model?: number;
 }
 
 export class FaultBench implements AsyncDisposable {
@@ -63,11 +70,16 @@ export class FaultBench implements AsyncDisposable {
   /** Where everybody finds Redis. */
   readonly address: RedisAddress;
   readonly settings: WorkerSettings;
+  /** Of the first model. */
   readonly queue: AudioQueue;
+  /** Of each model. */
+  readonly queues: readonly AudioQueue[];
   readonly supervisor: Supervisor;
   readonly ledger = new Ledger();
   readonly #passage: Passage | undefined;
   readonly #recordings = new Map<string, Recording>();
+  /** Of jobs that `add` added. */
+  readonly #queueOf = new Map<string, AudioQueue>();
   /** Times of all ends so far, by `performance.now()`. */
   readonly #ends: number[] = [];
   readonly #endListeners = new Set<() => void>();
@@ -79,7 +91,7 @@ export class FaultBench implements AsyncDisposable {
     address: RedisAddress;
     passage: Passage | undefined;
     settings: WorkerSettings;
-    queue: AudioQueue;
+    queues: readonly [AudioQueue, ...AudioQueue[]];
     supervisor: Supervisor;
   }) {
     this.folder = parts.folder;
@@ -87,13 +99,14 @@ export class FaultBench implements AsyncDisposable {
     this.address = parts.address;
     this.#passage = parts.passage;
     this.settings = parts.settings;
-    this.queue = parts.queue;
+    this.queues = parts.queues;
+    [this.queue] = parts.queues;
     this.supervisor = parts.supervisor;
     const ended = (): void => {
       this.#ends.push(performance.now());
       for (const listener of this.#endListeners) listener();
     };
-    this.queue.on('completed', ended).on('failed', ended);
+    for (const queue of this.queues) queue.on('completed', ended).on('failed', ended);
   }
 
   static async open({ programs }: ScenarioContext, options: BenchOptions = {}) {
@@ -104,22 +117,31 @@ export class FaultBench implements AsyncDisposable {
     const address = passage?.address ?? redis.address;
     writeFaultPlan(folder, { paceMs, blockMs, notes });
     const settings = settingsOf(folder, address, options);
-    const queue = await AudioQueue.open({
-      address,
-      model: CHAOS_MODEL,
-      whenDisconnected: 'wait',
-      reconcileIntervalMs: RECONCILE_MS,
-    });
+    const open = (model: string) =>
+      AudioQueue.open({
+        address,
+        model,
+        whenDisconnected: 'wait',
+        reconcileIntervalMs: RECONCILE_MS,
+      });
+    const [, ...others] = settings.models;
+    const queues = [
+      await open(CHAOS_MODEL),
+      ...(await Promise.all(others.map(({ id }) => open(id)))),
+    ] as const;
     const supervisor = new Supervisor({
       settings,
       workers,
       logger: createLogger('silent', 'chaos'),
       handBack: async (held) => {
-        for (const jobs of held.values()) await queue.handBack(jobs);
+        for (const queue of queues) {
+          const { jobs = [], workerIds = [] } = held.get(queue.name) ?? {};
+          await queue.handBack(jobs, workerIds);
+        }
       },
       workerScript: programs.worker,
     });
-    const bench = new FaultBench({ folder, redis, address, passage, settings, queue, supervisor });
+    const bench = new FaultBench({ folder, redis, address, passage, settings, queues, supervisor });
     await supervisor.start();
     return bench;
   }
@@ -131,7 +153,8 @@ export class FaultBench implements AsyncDisposable {
 
   /** Adds jobs and what is to become of them to the account. */
   async add(count: number, addition: Addition = {}): Promise<string[]> {
-    const { seconds = PLAIN_SECONDS, expected, orCode, ...rest } = addition;
+    const { seconds = PLAIN_SECONDS, expected, orCode, model = 0, ...rest } = addition;
+    const queue = this.queues[model] ?? this.queue;
     const jobs = Array.from({ length: count }, () => {
       const id = `job-${this.#added}`;
       const { path, text } = this.#recording(seconds, this.#added % RECORDINGS);
@@ -141,7 +164,8 @@ export class FaultBench implements AsyncDisposable {
       const input = { kind: 'path', path } as const;
       return { id, input, ...rest };
     });
-    return this.queue.addMany(jobs);
+    for (const { id } of jobs) this.#queueOf.set(id, queue);
+    return queue.addMany(jobs);
   }
 
   /** Resolves when so many more jobs have ended, whatever their end. */
@@ -172,9 +196,13 @@ export class FaultBench implements AsyncDisposable {
     });
   }
 
+  queueOf(jobId: string): AudioQueue {
+    return this.#queueOf.get(jobId) ?? this.queue;
+  }
+
   /** Resolves when these jobs have ended, however. */
   async ends(ids: readonly string[]): Promise<void> {
-    await Promise.allSettled(ids.map((id) => this.queue.waitFor(id)));
+    await Promise.allSettled(ids.map((id) => this.queueOf(id).waitFor(id)));
   }
 
   /** Resolves when every job of the account has ended. */
@@ -193,7 +221,7 @@ export class FaultBench implements AsyncDisposable {
     const { connection } = this.redis;
     const { resultsDir } = this.settings;
     const { findings, ...counts } = await this.ledger.account({
-      queue: this.queue,
+      queues: this.queues,
       connection,
       resultsDir,
     });
@@ -204,7 +232,7 @@ export class FaultBench implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.supervisor.kill();
-    await this.queue.close();
+    await Promise.all(this.queues.map((queue) => queue.close()));
     await this.#passage?.[Symbol.asyncDispose]();
     await this.redis[Symbol.asyncDispose]();
     await rm(this.folder, { recursive: true, force: true });
@@ -221,7 +249,7 @@ export class FaultBench implements AsyncDisposable {
 }
 
 function settingsOf(folder: string, redis: RedisAddress, options: BenchOptions): WorkerSettings {
-  const { batch = 4, settings } = options;
+  const { batch = 4, slots = 1, models = 1, settings } = options;
   const recognizer = writeFakeModel(join(folder, 'model.gguf'));
   const detector = writeFakeModel(join(folder, 'vad.gguf'), {
     architecture: 'fake-vad',
@@ -231,8 +259,12 @@ function settingsOf(folder: string, redis: RedisAddress, options: BenchOptions):
     redis,
     resultsDir: join(folder, 'results'),
     uploadsDir: join(folder, 'uploads'),
-    models: [{ id: CHAOS_MODEL, path: recognizer, slots: 1, batch, threads: 1 }],
+    models: Array.from({ length: models }, (_, at) => {
+      const id = at === 0 ? CHAOS_MODEL : `${CHAOS_MODEL}-${at}`;
+      return { id, path: recognizer, slots, batch, threads: 1 };
+    }),
     detector: { id: 'fake-vad', path: detector },
+    unvalidatedSlots: slots > 1 ? slots : 0,
     addonPath: TEST_ADDON,
     logLevel: 'silent',
     ...settings,

@@ -20,13 +20,22 @@ export interface Account {
 }
 
 export interface LedgerSources {
-  readonly queue: AudioQueue;
+  /** No two of them have a job of the same id. */
+  readonly queues: readonly AudioQueue[];
   readonly connection: Redis;
   readonly resultsDir: string;
 }
 
 export class Ledger {
   readonly #expected = new Map<string, readonly Expected[]>();
+  /** Ends of each job that the event streams have told. */
+  readonly #ends = new Map<string, number>();
+  /** The last event that was counted, by queue. */
+  readonly #counted = new Map<string, string>();
+
+  get size(): number {
+    return this.#expected.size;
+  }
 
   get ids(): string[] {
     return [...this.#expected.keys()];
@@ -41,10 +50,27 @@ export class Ledger {
     this.expect(id, ...(this.#expected.get(id) ?? []), outcome);
   }
 
+  /** Streams keep their last ten thousand events or so: call before more have come since the last time. */
+  async countEnds(queues: readonly AudioQueue[], connection: Redis): Promise<void> {
+    for (const { name } of queues) {
+      const since = this.#counted.get(name);
+      const from = since === undefined ? '-' : `(${since}`;
+      for (const [position, fields] of await connection.xrange(
+        bullKey(name, 'events'),
+        from,
+        '+',
+      )) {
+        this.#counted.set(name, position);
+        const id = endedIn(fields);
+        if (id !== undefined) this.#ends.set(id, (this.#ends.get(id) ?? 0) + 1);
+      }
+    }
+  }
+
   /** Call when every job should have ended. */
-  async account({ queue, connection, resultsDir }: LedgerSources): Promise<Account> {
+  async account({ queues, connection, resultsDir }: LedgerSources): Promise<Account> {
     const store = await LocalResultStore.open(resultsDir);
-    const ends = await endsOf(connection, queue.name);
+    await this.countEnds(queues, connection);
     const findings: string[] = [];
     const wanted = new Set<string>();
     let completed = 0;
@@ -52,7 +78,8 @@ export class Ledger {
     let lost = 0;
     let doubled = 0;
     for (const [id, outcomes] of this.#expected) {
-      const view = await queue.get(id);
+      const views = await Promise.all(queues.map((queue) => queue.get(id)));
+      const view = views.find((each) => each !== undefined);
       let found: Expected | undefined;
       if (view?.outcome !== undefined) {
         wanted.add(view.outcome.resultKey);
@@ -64,7 +91,7 @@ export class Ledger {
         findings.push(`${id} is ${view?.state}: ${JSON.stringify(found)}`);
       } else if (found !== undefined && 'text' in found) completed += 1;
       else failed += 1;
-      const count = ends.get(id) ?? 0;
+      const count = this.#ends.get(id) ?? 0;
       if (count === 1) continue;
       if (count > 1) doubled += count - 1;
       findings.push(`${id} ended ${count} times`);
@@ -82,20 +109,14 @@ function isSame(expected: Expected, found: Expected | undefined): boolean {
   return JSON.stringify(expected) === JSON.stringify(found);
 }
 
-/** How many ends each job has in the queue's event stream. */
-async function endsOf(connection: Redis, queue: string): Promise<Map<string, number>> {
-  const ends = new Map<string, number>();
-  for (const [, fields] of await connection.xrange(bullKey(queue, 'events'), '-', '+')) {
-    const event = new Map<string, string>();
-    for (let at = 0; at + 1 < fields.length; at += 2) {
-      event.set(String(fields[at]), String(fields[at + 1]));
-    }
-    const id = event.get('jobId');
-    const name = event.get('event');
-    if (id === undefined || (name !== 'completed' && name !== 'failed')) continue;
-    ends.set(id, (ends.get(id) ?? 0) + 1);
+/** The job that an event says has ended. */
+function endedIn(fields: readonly string[]): string | undefined {
+  const event = new Map<string, string>();
+  for (let at = 0; at + 1 < fields.length; at += 2) {
+    event.set(String(fields[at]), String(fields[at + 1]));
   }
-  return ends;
+  const name = event.get('event');
+  return name === 'completed' || name === 'failed' ? event.get('jobId') : undefined;
 }
 
 /** Not those that a dead writer left unfinished: the store removes them when they are an hour old. */

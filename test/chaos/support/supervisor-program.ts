@@ -40,7 +40,7 @@ const supervisor = new Supervisor({
   workerScript,
   logger: createLogger('silent', 'chaos'),
   handBack: async (held) => {
-    for (const jobs of held.values()) await queue.handBack(jobs);
+    for (const { jobs, workerIds } of held.values()) await queue.handBack(jobs, workerIds);
   },
 });
 

@@ -1,0 +1,257 @@
+/**
+ * The queue without audio: jobs that take no time, with one progress event each. Our worker's machinery beside a bare BullMQ
+ * worker on the same Redis (private, durable as in production), and what it adds when each job commits a result. Then what
+ * adding and taking a job costs by the number of jobs that wait, and what a second worker process brings.
+ */
+import { mkdtempSync, realpathSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { Queue } from 'bullmq';
+import { readConfig } from '../../dist/src/core/config.js';
+import { AudioQueue } from '../../dist/src/queue/audio-queue.js';
+import { openConnection } from '../../dist/src/queue/connection.js';
+import { EmbeddedRedis } from '../../dist/src/queue/embedded-redis.js';
+import { prepareJob } from '../../dist/src/queue/prepared-job.js';
+import { QUEUE_PREFIX } from '../../dist/src/queue/queue-names.js';
+import { NodeProgram } from '../node-program.mjs';
+import { interleave, median, ratios } from '../rounds.mjs';
+import { figure, number, ratioRange, table } from '../tables.mjs';
+
+const CONCURRENCY = 50;
+const CHUNK = 1_000;
+/** Adding jobs one after the other, as a client does. */
+const ADDS = 200;
+
+class Bench {
+  #folder = realpathSync(mkdtempSync(path.join(tmpdir(), 'wavepool-bench-')));
+  #redis;
+  #queues = 0;
+
+  static async open() {
+    const bench = new Bench();
+    const dataDir = bench.#folder;
+    const places = { dataDir, runtimeDirs: [path.join(dataDir, 'run')] };
+    bench.#redis = await EmbeddedRedis.acquire({ ...readConfig(), ...places });
+    return bench;
+  }
+
+  get address() {
+    return this.#redis.address;
+  }
+
+  /** A queue of its own, with jobs that wait. */
+  async queueWith(jobs) {
+    const queue = await AudioQueue.open({ address: this.address, model: this.#nextName() });
+    await inChunks(jobs, (chunk) => queue.addMany(chunk));
+    return queue;
+  }
+
+  /** The same jobs as BullMQ has them by itself: in one line, without tenants. */
+  async bareQueueWith(jobs) {
+    const model = this.#nextName();
+    const connection = openConnection(this.address, { role: 'patient', name: 'bare' });
+    const queue = new Queue(model, { connection, prefix: QUEUE_PREFIX });
+    await inChunks(jobs, (chunk) =>
+      queue.addBulk(
+        chunk.map((job) => {
+          const { name, data, opts } = prepareJob(job, { model, submittedAt: Date.now() });
+          const { priority: _, ...rest } = opts;
+          return { name, data, opts: rest };
+        }),
+      ),
+    );
+    const close = async () => {
+      await queue.close();
+      connection.disconnect();
+    };
+    return { model, close };
+  }
+
+  #nextName() {
+    this.#queues += 1;
+    return `bench-${this.#queues}`;
+  }
+
+  /** A worker that has connected and takes nothing yet. */
+  async worker(kind, queue, jobs) {
+    const settings = {
+      ...{ address: this.address, model: queue.model, concurrency: CONCURRENCY, kind, jobs },
+      resultsDir: path.join(this.#folder, 'results'),
+    };
+    const program = new NodeProgram('./queue-process.mjs', { args: [JSON.stringify(settings)] });
+    await program.hear('ready');
+    return program;
+  }
+
+  async close() {
+    await this.#redis.release();
+    rmSync(this.#folder, { recursive: true, force: true });
+  }
+}
+
+async function inChunks(jobs, add) {
+  for (let start = 0; start < jobs; start += CHUNK) {
+    const count = Math.min(CHUNK, jobs - start);
+    await add(
+      Array.from({ length: count }, (_, index) => ({
+        input: { kind: 'path', path: `/audio/clip-${start + index}.wav` },
+      })),
+    );
+  }
+}
+
+/** Seconds from the first job taken to the last one ended, by workers that share them. */
+async function drain(bench, kind, jobs, { processes = 1, waiting = jobs } = {}) {
+  const queue = await (kind === 'bare' ? bench.bareQueueWith(waiting) : bench.queueWith(waiting));
+  // Only workers are connected while time is taken.
+  await queue.close();
+  const share = Math.floor(jobs / processes);
+  const workers = await Promise.all(
+    Array.from({ length: processes }, () => bench.worker(kind, queue, share)),
+  );
+  const ends = workers.map((worker) => worker.hear('done'));
+  for (const worker of workers) worker.send({ type: 'go' });
+  const done = await Promise.all(ends);
+  await Promise.all(workers.map((worker) => worker.stop()));
+  const sum = (name) => done.reduce((total, each) => total + each[name], 0);
+  return {
+    seconds: Math.max(...done.map(({ seconds }) => seconds)),
+    workerCpuSeconds: sum('cpuSeconds'),
+  };
+}
+
+const KINDS = [
+  { name: 'Wavepool’s worker', kind: 'ours' },
+  { name: 'bare BullMQ worker', kind: 'bare' },
+  { name: 'Wavepool’s worker, each job commits a result', kind: 'commit' },
+];
+
+export const queue = {
+  name: 'queue',
+  title: `Jobs that take no time, concurrency ${CONCURRENCY}`,
+  share: 1,
+  settings: (seconds, { files }) => {
+    return { jobs: files ?? Math.round(Math.min(20_000, Math.max(1_000, seconds * 100))) };
+  },
+  // A second for each process; jobs are added at 7,000 per second and end at 4,000, with results at 1,000.
+  estimate: ({ jobs }) =>
+    3 * KINDS.length * (1 + jobs / 7_000) + 3 * jobs * (2 / 4_000 + 1 / 1_000),
+  async measure({ jobs }, { limits }) {
+    const bench = await Bench.open();
+    const contestants = KINDS.map(({ name, kind }) => {
+      return { name, kind, run: () => drain(bench, kind, jobs) };
+    });
+    try {
+      const results = await interleave(contestants, { ...limits, atLeast: 3 });
+      return { jobs, kinds: results.map(({ found: _, ...facts }) => facts) };
+    } finally {
+      await bench.close();
+    }
+  },
+  document({ data: { jobs, kinds } }) {
+    const [ours, bare, commit] = kinds;
+    const head = ['Worker', 'Jobs per second', 'Ratio to the bare worker', 'ms per job', 'Rounds'];
+    const rows = [bare, ours, commit].map((each) => [
+      each.name,
+      number(jobs / figure(each, 'seconds')),
+      each === bare ? '' : ratioRange(ratios(each, bare)),
+      number((1_000 * figure(each, 'seconds')) / jobs),
+      String(each.rounds.length),
+    ]);
+    const added = figure(commit, 'seconds') - figure(ours, 'seconds');
+    const cost = `Committing a result adds ${number((1_000 * added) / jobs)} ms per job.`;
+    return {
+      lines: [`${jobs} jobs in one queue. ${cost}`, '', ...table(head, rows)],
+      charts: {
+        queue: {
+          title: this.title,
+          subtitle: 'Jobs per second; longer is faster',
+          groups: [
+            {
+              bars: [ours, bare, commit].map((each) => {
+                const value = jobs / figure(each, 'seconds');
+                const shown = `${number(value)}/s`;
+                const label = each.name.replace(', each job', ':').replace('commits', 'commit');
+                return { label, value, shown, ours: each !== bare };
+              }),
+            },
+          ],
+        },
+      },
+    };
+  },
+};
+
+/** Median milliseconds of one `add` to a queue in which so many jobs wait. */
+async function timeAdds(bench, waiting) {
+  const filled = await bench.queueWith(waiting);
+  const taken = [];
+  for (let at = 0; at < ADDS; at += 1) {
+    const startedAt = performance.now();
+    await filled.add({ input: { kind: 'path', path: `/audio/late-${at}.wav` } });
+    taken.push(performance.now() - startedAt);
+  }
+  await filled.close();
+  return median(taken);
+}
+
+export const queueLength = {
+  name: 'queue-scaling',
+  title: 'The queue by its length and by worker processes',
+  share: 1,
+  settings: (seconds) => {
+    const longest = seconds >= 40 ? 100_000 : 10_000;
+    return { waiting: [1, 1_000, longest], jobs: 1_000, processes: [1, 2], shared: 2_000 };
+  },
+  estimate: ({ waiting, jobs, shared }) =>
+    waiting.reduce((sum, length) => sum + 2 * (1 + (length + jobs) / 7_000), 0) +
+    6 * (2 + (4 * shared) / 7_000 + shared / 4_000),
+  async measure({ waiting, jobs, processes, shared }) {
+    const bench = await Bench.open();
+    try {
+      const byLength = [];
+      for (const length of waiting) {
+        console.log(`  ${length} waiting jobs`);
+        const addMs = await timeAdds(bench, length);
+        // As many more as are measured, so that so many wait until the end.
+        const { seconds } = await drain(bench, 'ours', jobs, { waiting: length + jobs });
+        byLength.push({ waiting: length, addMs, takeMs: (1_000 * seconds) / jobs });
+      }
+      const byProcesses = [];
+      for (const count of processes) {
+        console.log(`  ${count} worker processes`);
+        // However unevenly they share, each finds as many as it is to end.
+        const options = { processes: count, waiting: 4 * shared };
+        const runs = [];
+        for (let round = 0; round < 3; round += 1) {
+          runs.push((await drain(bench, 'ours', shared, options)).seconds);
+        }
+        byProcesses.push({ processes: count, jobsPerSecond: shared / median(runs) });
+      }
+      return { byLength, byProcesses };
+    } finally {
+      await bench.close();
+    }
+  },
+  document({ data: { byLength, byProcesses } }) {
+    const lengths = byLength.map(({ waiting, addMs, takeMs }) => [
+      waiting.toLocaleString('en-US'),
+      number(addMs),
+      number(takeMs),
+    ]);
+    const workers = byProcesses.map(({ processes, jobsPerSecond }) => [
+      String(processes),
+      number(jobsPerSecond),
+    ]);
+    return {
+      lines: [
+        `Adding is one job at a time, and waiting for each; taking is all of a job, from the queue to its end, ${CONCURRENCY} at once.`,
+        '',
+        ...table(['Waiting jobs', 'Adding one, ms', 'Taking and ending one, ms'], lengths),
+        '',
+        ...table(['Worker processes', 'Jobs per second'], workers),
+      ],
+      charts: {},
+    };
+  },
+};

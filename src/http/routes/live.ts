@@ -1,0 +1,107 @@
+/** Live audio: what is said is told while it is being said. */
+import { randomUUID } from 'node:crypto';
+import type { Request } from 'express';
+import { WavepoolError } from '../../core/errors.ts';
+import { ModelId, TranscribeOptions } from '../../core/job.ts';
+import {
+  type LiveFormat,
+  type LiveTranscribeSettings,
+  parseLiveTranscribeSettings,
+} from '../../core/live.ts';
+import { LiveEvent, LiveQuery } from '../../core/live-api.ts';
+import { SseResponse } from '../events/sse-response.ts';
+import { LiveTale, relayBody } from '../live/relay-body.ts';
+import { type RouteRequest, route, STREAMED } from '../route.ts';
+import type { HttpSettings } from '../settings.ts';
+import { queueForTask } from '../task-queue.ts';
+
+const transcribeLive = route({
+  method: 'post',
+  path: '/v1/audio/transcriptions/live',
+  name: 'transcribeLive',
+  tag: 'live',
+  summary: 'Transcribe audio while it is being recorded',
+  description:
+    'The body is PCM without a header, as the query says, sent in chunks (`Transfer-Encoding: chunked`) while it is recorded; its end ends the stream, and a body that breaks off is an error. The answer begins at once: events of server-sent events, of which the last is `live.done` or `live.failed`. A slot of a worker is held from beginning to end; without a free one, the answer is 503 at once.',
+  scope: 'submit',
+  consumes: ['*/*'],
+  query: LiveQuery,
+  responses: {
+    200: { description: 'The events.', type: 'text/event-stream', schema: LiveEvent },
+  },
+  errors: [
+    'MODEL_UNKNOWN',
+    'TASK_UNSUPPORTED',
+    'OPTION_UNSUPPORTED',
+    'NO_WORKER',
+    'BUSY_TIMEOUT',
+    'STREAM_LIMIT',
+    'MODEL_LOAD_FAILED',
+  ],
+  handle: async (request): Promise<typeof STREAMED> => {
+    await transcribe(request);
+    return STREAMED;
+  },
+});
+
+async function transcribe(
+  request: RouteRequest<undefined, LiveQuery, undefined, undefined>,
+): Promise<void> {
+  const { req, res, query, services, caller, signal, logger } = request;
+  const { settings, live, liveLimit } = services;
+  assertBody(req);
+  const model = modelOf(query, settings);
+  const options = optionsOf(query);
+  const job = { task: 'transcribe', model, options: TranscribeOptions.parse(options) } as const;
+  await queueForTask(job, services);
+  const { maxEventBytes: maxBufferedBytes, liveIdleMs: idleTimeoutMs } = settings;
+  const client = new SseResponse({ req, res, signal, maxBufferedBytes, logger });
+  const tale = new LiveTale(client);
+  const id = randomUUID();
+  const place = await liveLimit.take(caller.id, id);
+  try {
+    const stream = await live.open({
+      ...{ id, model, options, idleTimeoutMs, signal },
+      format: formatOf(query),
+      onEvent: (event) => tale.progress(event),
+    });
+    await relayBody(stream, tale, { req, res, client, services, model });
+  } finally {
+    await place.release();
+  }
+}
+
+/** Only bodies whose end can be told from their breaking off, and in which every byte is audio. */
+function assertBody({ headers }: Request): void {
+  const { 'transfer-encoding': coding, 'content-length': length } = headers;
+  const isChunked = coding?.trim().toLowerCase() === 'chunked';
+  if (isChunked || (coding === undefined && length !== undefined)) return;
+  const sent = coding === undefined ? 'nothing' : `Transfer-Encoding: ${coding}`;
+  throw new WavepoolError(
+    'INVALID_REQUEST',
+    `send PCM with Transfer-Encoding: chunked, not ${sent}`,
+  );
+}
+
+/** @throws {WavepoolError} MODEL_UNKNOWN */
+function modelOf({ model }: LiveQuery, { defaultModel, modelAliases }: HttpSettings): ModelId {
+  const wanted = model ?? defaultModel;
+  const known = ModelId.safeParse(modelAliases[wanted] ?? wanted);
+  if (!known.success) throw new WavepoolError('MODEL_UNKNOWN', wanted);
+  return known.data;
+}
+
+function formatOf(query: LiveQuery): LiveFormat {
+  const { sample_rate: sampleRate, channels, sample_format: sampleFormat } = query;
+  return { sampleRate, channels, sampleFormat };
+}
+
+function optionsOf({ options, language, prompt }: LiveQuery): LiveTranscribeSettings {
+  const said = {
+    ...(language === undefined ? {} : { language }),
+    ...(prompt === undefined ? {} : { prompt }),
+  };
+  return parseLiveTranscribeSettings({ ...options, ...said });
+}
+
+export const liveRoutes = [transcribeLive];

@@ -1,0 +1,44 @@
+/** Where choices are remembered: MODELS_DIR/ID/tuning.json, which goes on as a cache does: what cannot be read is none. */
+import { readFile } from 'node:fs/promises';
+import path from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
+import { TuningFile, type TuningIdentity, type TuningRecord } from '../../core/tuning.ts';
+import { writeWhole } from '../evidence-store.ts';
+
+/** More machines than this do not share a folder; the oldest is forgotten. */
+const MOST_RECORDS = 32;
+
+export class TuningStore {
+  readonly #modelsDir: string;
+
+  constructor(modelsDir: string) {
+    this.#modelsDir = modelsDir;
+  }
+
+  async all(model: string): Promise<readonly TuningRecord[]> {
+    const text = await readFile(this.#file(model), 'utf8').catch(() => '[]');
+    try {
+      return TuningFile.safeParse(JSON.parse(text)).data ?? [];
+    } catch {
+      return [];
+    }
+  }
+
+  async find(identity: TuningIdentity): Promise<TuningRecord | undefined> {
+    const records = await this.all(identity.model);
+    return records.find((record) => isDeepStrictEqual(record.identity, identity));
+  }
+
+  /** Takes the place of one with the same identity. */
+  async keep(record: TuningRecord): Promise<void> {
+    const { identity } = record;
+    const others = (await this.all(identity.model)).filter(
+      (other) => !isDeepStrictEqual(other.identity, identity),
+    );
+    await writeWhole(this.#file(identity.model), [...others, record].slice(-MOST_RECORDS));
+  }
+
+  #file(model: string): string {
+    return path.join(this.#modelsDir, model, 'tuning.json');
+  }
+}

@@ -1,0 +1,65 @@
+/** Posts to an address that somebody else chose: see `public-address.ts`. Follows no redirect and keeps nothing it is told. */
+import { request } from 'undici';
+import { WavepoolError } from '../core/errors.ts';
+import { AddressError, checkedAddress, pinnedTo, type ResolveName } from './public-address.ts';
+
+export interface PostOptions {
+  readonly allowedNetworks: readonly string[];
+  /** Of all of it, the answer included. */
+  readonly timeoutMs: number;
+  /** @defaultValue the system's resolver */
+  readonly resolve?: ResolveName | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
+export interface PostAnswer {
+  readonly status: number;
+  /** The header of this name. */
+  readonly retryAfter: string | undefined;
+}
+
+/** Read, so that the receiver is not cut off in the middle of a short answer. */
+const MAX_ANSWER_BYTES = 16_384;
+
+/**
+ * @throws {WavepoolError} FORBIDDEN when the address may not be reached; what the system says otherwise, as an Error; the
+ *   signal's reason
+ */
+export async function guardedPost(
+  address: string,
+  message: { readonly body: string; readonly headers: Readonly<Record<string, string>> },
+  { allowedNetworks, timeoutMs, resolve, signal }: PostOptions,
+): Promise<PostAnswer> {
+  const late = AbortSignal.timeout(timeoutMs);
+  const both = signal === undefined ? late : AbortSignal.any([signal, late]);
+  try {
+    return await post(new URL(address), message, { allowedNetworks, resolve, signal: both });
+  } catch (error) {
+    signal?.throwIfAborted();
+    if (late.aborted) throw new Error(`no answer within ${timeoutMs} ms`, { cause: error });
+    if (error instanceof AddressError && error.isForbidden) {
+      throw new WavepoolError('FORBIDDEN', error.message, { cause: error });
+    }
+    throw error;
+  }
+}
+
+async function post(
+  url: URL,
+  { body, headers }: Parameters<typeof guardedPost>[1],
+  options: Parameters<typeof checkedAddress>[1],
+): Promise<PostAnswer> {
+  const { signal } = options;
+  const agent = pinnedTo(await checkedAddress(url, options));
+  try {
+    const call = { method: 'POST', dispatcher: agent, signal, body, headers } as const;
+    const answer = await request(url, call);
+    const { 'retry-after': retryAfter } = answer.headers;
+    // What the status says is said, whatever becomes of the rest.
+    await answer.body.dump({ limit: MAX_ANSWER_BYTES, signal }).catch(() => undefined);
+    const isText = typeof retryAfter === 'string';
+    return { status: answer.statusCode, retryAfter: isText ? retryAfter : undefined };
+  } finally {
+    await agent.destroy();
+  }
+}

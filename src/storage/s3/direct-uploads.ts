@@ -1,0 +1,116 @@
+/**
+ * Uploads that clients put into the bucket themselves. The address that they get leads to a place of their own, never to where
+ * uploads are stored under their hash: nobody but this code, which has read the bytes, puts something there.
+ */
+import { createHash, randomBytes } from 'node:crypto';
+import { WavepoolError } from '../../core/errors.ts';
+import type { UploadId } from '../../core/job.ts';
+import type {
+  AnnouncedUpload,
+  DirectUploads,
+  PresignedUpload,
+  StoredUpload,
+} from '../upload-store.ts';
+import type { Bucket } from './bucket.ts';
+import { readObject } from './download.ts';
+import { toStorageError } from './errors.ts';
+import { copyObject } from './multipart.ts';
+import { presignUpload } from './presign.ts';
+
+/** Within which the PUT must begin. */
+const ADDRESS_LIFE_SECONDS = 3_600;
+/** A store takes no more in one request. */
+const MAX_PUT_BYTES = 5 * 1024 ** 3;
+const TOKEN = /^[0-9a-f]{48}$/;
+
+interface Stored {
+  readonly now: () => number;
+  readonly find: (id: UploadId) => Promise<StoredUpload | undefined>;
+  readonly adopt: (stagedKey: string, id: UploadId) => Promise<StoredUpload>;
+}
+
+export class S3DirectUploads implements DirectUploads {
+  readonly #bucket: Bucket;
+  readonly #stored: Stored;
+
+  constructor(bucket: Bucket, stored: Stored) {
+    this.#bucket = bucket;
+    this.#stored = stored;
+  }
+
+  find(id: UploadId): Promise<StoredUpload | undefined> {
+    return this.#stored.find(id);
+  }
+
+  async presign(announced: AnnouncedUpload): Promise<PresignedUpload> {
+    if (announced.bytes > MAX_PUT_BYTES) {
+      const most = `one request carries at most ${MAX_PUT_BYTES} bytes; send it to /v1/uploads`;
+      throw new WavepoolError('INPUT_TOO_LARGE', most);
+    }
+    const token = newToken();
+    const expiresAt = this.#stored.now() + ADDRESS_LIFE_SECONDS * 1_000;
+    const key = stagedKey(token);
+    const signed = await presignUpload(this.#bucket, key, announced, ADDRESS_LIFE_SECONDS);
+    return { token, ...signed, expiresAt };
+  }
+
+  async confirm(
+    token: string,
+    { sha256, bytes }: AnnouncedUpload,
+    signal: AbortSignal,
+  ): Promise<StoredUpload> {
+    if (!TOKEN.test(token)) throw new WavepoolError('INVALID_REQUEST', 'token: it is not one');
+    const putKey = stagedKey(token);
+    const put = await this.#bucket.head(putKey);
+    if (put === undefined) return this.#confirmedBefore(sha256);
+    // The client can still write where it has put the bytes, but not where they are read and taken from.
+    const heldKey = stagedKey(newToken());
+    try {
+      if (put.bytes !== bytes) throw mismatch(`${put.bytes} bytes, and not ${bytes}`);
+      await copyObject(this.#bucket, { key: putKey, ...put }, heldKey);
+      await this.#assertHash(heldKey, sha256, signal);
+      const stored = await this.#stored.adopt(heldKey, sha256);
+      await this.#bucket.remove(putKey);
+      return stored;
+    } catch (error) {
+      if (error instanceof WavepoolError && error.code === 'UPLOAD_MISMATCH')
+        await this.#bucket.remove(putKey);
+      throw error;
+    } finally {
+      // What cannot be removed now is removed when it is old.
+      await this.#bucket.remove(heldKey).catch(() => undefined);
+    }
+  }
+
+  /** The answer to the first confirmation may have been lost. */
+  async #confirmedBefore(id: UploadId): Promise<StoredUpload> {
+    const stored = await this.#stored.find(id);
+    if (stored === undefined) throw mismatch('nothing was put there');
+    return stored;
+  }
+
+  async #assertHash(key: string, sha256: UploadId, signal: AbortSignal): Promise<void> {
+    const hash = createHash('sha256');
+    try {
+      for await (const piece of readObject(this.#bucket, key, signal)) hash.update(piece);
+    } catch (error) {
+      signal.throwIfAborted();
+      throw toStorageError(error, `GET ${this.#bucket.name(key)}`);
+    }
+    const found = hash.digest('hex');
+    if (found !== sha256) throw mismatch(`its SHA-256 is ${found}, and not ${sha256}`);
+  }
+}
+
+function newToken(): string {
+  return randomBytes(24).toString('hex');
+}
+
+/** A place for what arrives. */
+export function stagedKey(token: string): string {
+  return `staged/${token}`;
+}
+
+function mismatch(why: string): WavepoolError {
+  return new WavepoolError('UPLOAD_MISMATCH', why);
+}

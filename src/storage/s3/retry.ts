@@ -1,0 +1,79 @@
+/**
+ * When a request to the store is repeated: whatever may pass by itself, until patience ends. The SDK's own strategies count
+ * attempts and share a budget, which an outage of a few seconds empties when many jobs run.
+ */
+import type { S3ClientConfig } from '@aws-sdk/client-s3';
+
+type RetryStrategy = Extract<
+  NonNullable<S3ClientConfig['retryStrategy']>,
+  { acquireInitialRetryToken: unknown }
+>;
+type RetryToken = Awaited<ReturnType<RetryStrategy['acquireInitialRetryToken']>>;
+type RetryErrorInfo = Parameters<RetryStrategy['refreshRetryTokenForRetry']>[1];
+
+const FIRST_PAUSE_MS = 100;
+const LONGEST_PAUSE_MS = 3_000;
+
+/** Two writers met: the store decides anew. */
+const CONFLICTS = new Set(['ConditionalRequestConflict', 'OperationAborted']);
+
+class Attempt implements RetryToken {
+  readonly startedAt: number;
+  readonly #count: number;
+  readonly #delayMs: number;
+
+  constructor(startedAt: number, count: number, delayMs: number) {
+    this.startedAt = startedAt;
+    this.#count = count;
+    this.#delayMs = delayMs;
+  }
+
+  getRetryCount(): number {
+    return this.#count;
+  }
+
+  getRetryDelay(): number {
+    return this.#delayMs;
+  }
+}
+
+export class PatientRetry implements RetryStrategy {
+  /** Counted from the first attempt of a request. */
+  patienceMs: number;
+  readonly #random: () => number;
+
+  constructor(patienceMs: number, random: () => number = Math.random) {
+    this.patienceMs = patienceMs;
+    this.#random = random;
+  }
+
+  acquireInitialRetryToken(): Promise<RetryToken> {
+    return Promise.resolve(new Attempt(performance.now(), 0, 0));
+  }
+
+  /** Rejects when there is to be no other attempt. */
+  refreshRetryTokenForRetry(token: RetryToken, info: RetryErrorInfo): Promise<RetryToken> {
+    const count = token.getRetryCount() + 1;
+    const startedAt = token instanceof Attempt ? token.startedAt : performance.now();
+    const pauseMs = this.#pauseBefore(count);
+    const late = performance.now() + pauseMs - startedAt > this.patienceMs;
+    if (late || !mayPass(info)) {
+      return Promise.reject(info.error ?? new Error('the request is not repeated'));
+    }
+    return Promise.resolve(new Attempt(startedAt, count, pauseMs));
+  }
+
+  recordSuccess(): void {
+    // Attempts share nothing.
+  }
+
+  /** Shortened at random by up to half, so that workers do not come back all at once. */
+  #pauseBefore(attempt: number): number {
+    const full = Math.min(FIRST_PAUSE_MS * 2 ** (attempt - 1), LONGEST_PAUSE_MS);
+    return full * (1 - this.#random() / 2);
+  }
+}
+
+function mayPass({ error, errorType }: RetryErrorInfo): boolean {
+  return errorType !== 'CLIENT_ERROR' || CONFLICTS.has(error?.name ?? '');
+}

@@ -1,0 +1,202 @@
+/**
+ * Uploads in a bucket:
+ *
+ *   staged/TOKEN          what arrives; its hash is not known yet, or not believed
+ *   uploads/XX/SHA-256    what is stored, copied there inside the store
+ *   used/SHA-256          written at each use: its time is that of the last one
+ *   condemned/SHA-256     there while a sweep removes the upload
+ *
+ * A sweep condemns, then looks whether there was a use; a use notes itself, then looks whether the upload is condemned. So one of
+ * them sees the other, whatever the order, and no job gets an upload that is on its way out.
+ */
+import { createHash, randomBytes } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
+import { WavepoolError } from '../../core/errors.ts';
+import type { UploadId } from '../../core/job.ts';
+import type { FetchedInput } from '../fetched-file.ts';
+import type {
+  DirectUploads,
+  StoredUpload,
+  SweepOptions,
+  UploadStore,
+  WriteUploadOptions,
+} from '../upload-store.ts';
+import type { Bucket } from './bucket.ts';
+import { S3DirectUploads, stagedKey } from './direct-uploads.ts';
+import { downloadObject } from './download.ts';
+import { abortStaleUploads, copyObject, sendObject } from './multipart.ts';
+
+const ID = /^[0-9a-f]{64}$/;
+/** What arrives and is not stored after this was left by a process or a client that is gone. */
+const STALE_STAGED_MS = 86_400_000;
+/** A sweep that has not removed an upload in this time lets it be. */
+const CONDEMNED_FOR_MS = 20_000;
+/** One that died has no request under way any more, clocks that differ by minutes allowed for. */
+const STALE_CONDEMNED_MS = 20 * 60_000;
+/** How long a use waits for a sweep that is at its upload. */
+const LOOKS = 50;
+const LOOK_MS = 100;
+
+export class S3Uploads implements UploadStore {
+  readonly direct: DirectUploads;
+  readonly #bucket: Bucket;
+  readonly #now: () => number;
+
+  constructor(bucket: Bucket, now: () => number = Date.now) {
+    this.#bucket = bucket;
+    this.#now = now;
+    this.direct = new S3DirectUploads(bucket, {
+      now,
+      find: (id) => this.#find(id),
+      adopt: (stagedKey, id) => this.#adopt(stagedKey, id),
+    });
+  }
+
+  async write(
+    source: AsyncIterable<Uint8Array>,
+    options: WriteUploadOptions,
+  ): Promise<StoredUpload> {
+    const staged = stagedKey(randomBytes(24).toString('hex'));
+    const hash = createHash('sha256');
+    if (options.isPrivate === true) hash.update(randomBytes(32));
+    try {
+      const checked = checkedBytes(source, options, (piece) => hash.update(piece));
+      await sendObject(this.#bucket, staged, checked, options.maxBytes);
+      options.signal?.throwIfAborted();
+      return await this.#adopt(staged, hash.digest('hex'));
+    } finally {
+      // What cannot be removed now is removed when it is old.
+      await this.#bucket.remove(staged).catch(() => undefined);
+    }
+  }
+
+  async use(id: UploadId): Promise<StoredUpload> {
+    const stored = await this.#find(id);
+    if (stored === undefined) throw new WavepoolError('INPUT_NOT_FOUND', `upload ${id}`);
+    return stored;
+  }
+
+  async remove(id: UploadId): Promise<boolean> {
+    const found = await this.#bucket.head(uploadKey(id));
+    await this.#bucket.remove(uploadKey(id));
+    await this.#bucket.remove(usedKey(id));
+    return found !== undefined;
+  }
+
+  /** The bytes as a local file. */
+  async fetch(id: UploadId, signal?: AbortSignal): Promise<FetchedInput> {
+    const shown = `upload:${id}`;
+    const maxBytes = Number.MAX_SAFE_INTEGER;
+    return downloadObject(this.#bucket, uploadKey(id), { maxBytes, shown, signal });
+  }
+
+  async sweep({ usedBefore, isNeeded }: SweepOptions): Promise<UploadId[]> {
+    await this.#removeLeftovers();
+    const removed: UploadId[] = [];
+    for await (const { key, modifiedAtMs } of this.#bucket.list('uploads/')) {
+      const id = key.slice(key.lastIndexOf('/') + 1);
+      if (!ID.test(id) || modifiedAtMs >= usedBefore) continue;
+      if ((await this.#isUsedSince(id, usedBefore)) || (await isNeeded(id))) continue;
+      if (await this.#removeIfStillUnused(id, usedBefore)) removed.push(id);
+    }
+    return removed;
+  }
+
+  /** Tells of a use before it looks; see above. */
+  async #find(id: UploadId): Promise<StoredUpload | undefined> {
+    const key = uploadKey(id);
+    await this.#bucket.put(usedKey(id), 'used');
+    for (let looks = 1; await this.#isCondemned(id); looks += 1) {
+      if (looks === LOOKS) {
+        throw new WavepoolError('STORAGE_UNAVAILABLE', `upload ${id} is being removed`);
+      }
+      await delay(LOOK_MS);
+    }
+    const found = await this.#bucket.head(key);
+    if (found !== undefined) return { id, bytes: found.bytes, usedAt: this.#now() };
+    await this.#bucket.remove(usedKey(id));
+    return undefined;
+  }
+
+  /** Stores what is staged, unless it is stored already. */
+  async #adopt(staged: string, id: UploadId): Promise<StoredUpload> {
+    const known = await this.#find(id);
+    if (known !== undefined) return known;
+    const found = await this.#bucket.head(staged);
+    if (found === undefined) throw new WavepoolError('STORAGE_UNAVAILABLE', `${staged} is gone`);
+    await copyObject(this.#bucket, { key: staged, ...found }, uploadKey(id));
+    return { id, bytes: found.bytes, usedAt: this.#now() };
+  }
+
+  async #isCondemned(id: UploadId): Promise<boolean> {
+    const found = await this.#bucket.head(condemnedKey(id));
+    return found !== undefined && this.#storeNow() - found.modifiedAtMs < STALE_CONDEMNED_MS;
+  }
+
+  async #isUsedSince(id: UploadId, time: number): Promise<boolean> {
+    const used = await this.#bucket.head(usedKey(id));
+    return used !== undefined && used.modifiedAtMs >= time;
+  }
+
+  async #removeIfStillUnused(id: UploadId, usedBefore: number): Promise<boolean> {
+    const startedAt = performance.now();
+    // Another server's sweep may be at it.
+    if (!(await this.#bucket.putIfAbsent(condemnedKey(id), 'condemned'))) return false;
+    try {
+      if (await this.#isUsedSince(id, usedBefore)) return false;
+      if (performance.now() - startedAt > CONDEMNED_FOR_MS) return false;
+      await this.#bucket.remove(uploadKey(id));
+      await this.#bucket.remove(usedKey(id));
+      return true;
+    } finally {
+      await this.#bucket.remove(condemnedKey(id));
+    }
+  }
+
+  async #removeLeftovers(): Promise<void> {
+    const staleBefore = this.#now() - STALE_STAGED_MS;
+    await abortStaleUploads(this.#bucket, staleBefore);
+    for await (const { key, modifiedAtMs } of this.#bucket.list('staged/')) {
+      if (modifiedAtMs < staleBefore) await this.#bucket.remove(key);
+    }
+    for await (const { key, modifiedAtMs } of this.#bucket.list('condemned/')) {
+      if (this.#storeNow() - modifiedAtMs >= STALE_CONDEMNED_MS) await this.#bucket.remove(key);
+    }
+  }
+
+  /** Compared with times that the store wrote a moment ago: never the time that uploads are aged by. */
+  #storeNow(): number {
+    return Date.now();
+  }
+}
+
+function uploadKey(id: UploadId): string {
+  if (!ID.test(id)) throw new WavepoolError('INPUT_NOT_FOUND', `upload ${id}`);
+  return `uploads/${id.slice(0, 2)}/${id}`;
+}
+
+function usedKey(id: UploadId): string {
+  return `used/${id}`;
+}
+
+function condemnedKey(id: UploadId): string {
+  return `condemned/${id}`;
+}
+
+/** The bytes as they are passed on; ends with the reason why they are not to be stored. */
+async function* checkedBytes(
+  source: AsyncIterable<Uint8Array>,
+  { maxBytes, signal }: WriteUploadOptions,
+  tell: (piece: Uint8Array) => void,
+): AsyncGenerator<Uint8Array, void> {
+  let bytes = 0;
+  for await (const piece of source) {
+    signal?.throwIfAborted();
+    bytes += piece.length;
+    if (bytes > maxBytes) throw new WavepoolError('INPUT_TOO_LARGE', `more than ${maxBytes} bytes`);
+    tell(piece);
+    yield piece;
+  }
+  signal?.throwIfAborted();
+  if (bytes === 0) throw new WavepoolError('INPUT_EMPTY', 'the upload has no bytes');
+}

@@ -1,0 +1,16 @@
+/** The tracing of a process. OpenTelemetry is loaded only when there is somewhere to send spans to. */
+import { NO_TRACING, type Tracing, type TracingConfig } from '../core/tracing.ts';
+
+/** @param role what the process is, such as `server` or `worker` */
+export async function openTracing(
+  config: TracingConfig | undefined,
+  role: string,
+): Promise<Tracing & AsyncDisposable> {
+  const tracing = config === undefined ? NO_TRACING : await load(config, role);
+  return { ...tracing, [Symbol.asyncDispose]: () => tracing.close() };
+}
+
+async function load(config: TracingConfig, role: string): Promise<Tracing> {
+  const { openTelemetry } = await import('./open-telemetry.ts');
+  return openTelemetry(config, role);
+}
