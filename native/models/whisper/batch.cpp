@@ -12,8 +12,11 @@ namespace {
 
 /// Of what was said before, a window is told so many tokens at most.
 constexpr std::size_t kMostPastTokens = kTextContext / 2 - 1;
-/// A last window that is shorter than this many ticks is told nothing: it would be led astray.
-constexpr int kForgetfulWindow = 500;
+/// What is left to a last window that is shorter than this many ticks is told nothing of the past,
+/// which would lead it astray, and may be unlikely: often it is a word that the clip's end cuts.
+constexpr int kShortRest = 500;
+/// Ticks that a window must have heard for the rest of it to be heard in another one.
+constexpr int kLeastHeard = 50;
 
 int ticks_of(std::size_t samples) {
     constexpr std::int64_t kTickSamples = kSampleRate / 100;
@@ -94,11 +97,13 @@ void Batch::take_scores(std::size_t row) {
 void Batch::end_window(std::size_t row) {
     Member& member = members_[row];
     Window& window = member.windows.back();
+    const bool rest = member.windows.size() > 1 && window.begin() + kShortRest >= member.end;
     if (member.context == Context::kReduced) {
         const bool stands = window.state() == Window::State::kCompleted &&
-                            window.average_log_probability() >= kTrustedLogProbability;
-        if (!stands) return widen(row);
-    } else if (window.doubtful()) {
+                            window.average_log_probability() >= kTrustedLogProbability &&
+                            window.passed_over() <= kShortRest;
+        if (!stands) return widen(row, member.windows.size() - 1);
+    } else if (rest ? window.broken() : window.doubtful()) {
         const std::size_t index = member.index;
         leave(row);
         return host_.hand_back(index);
@@ -111,14 +116,15 @@ void Batch::end_window(std::size_t row) {
     if (!window.silent()) {
         for (const Window::Token& token : window.tokens()) member.past.push_back(token.id);
     }
-    const int begin = window.begin() + window.advance();
+    const bool lost = window.passed_over() > kShortRest && window.heard() >= kLeastHeard;
+    const int begin = window.begin() + (lost ? window.heard() : window.advance());
     if (begin + kShortestWindow >= member.end) return finish(row);
     start_window(row, begin);
 }
 
 void Batch::write_prompt(Member& member, int begin) const {
     const library::SpecialTokens& special = host_.model.special;
-    if (begin > 0 && begin + kForgetfulWindow >= member.end) member.past.clear();
+    if (begin > 0 && begin + kShortRest >= member.end) member.past.clear();
     member.prompt.clear();
     if (!member.past.empty()) {
         const std::size_t count = std::min(member.past.size(), kMostPastTokens);
@@ -159,18 +165,19 @@ void Batch::start_window(std::size_t row, int begin) {
     }
 }
 
-void Batch::widen(std::size_t row) {
+void Batch::widen(std::size_t row, std::size_t first) {
     Member& member = members_[row];
+    const int begin = member.windows[first].begin();
     member.context = Context::kFull;
-    member.windows.clear();
-    member.past = host_.model.vocabulary.encode(member.options.prompt);
-    start_window(row, 0);
+    while (member.windows.size() > first) member.windows.pop_back();
+    if (first == 0) member.past = host_.model.vocabulary.encode(member.options.prompt);
+    start_window(row, begin);
 }
 
 void Batch::finish(std::size_t row) {
     Member& member = members_[row];
     TaskResult result = transcript_of(host_.model, member.windows, member.language, member.seconds);
-    if (member.context == Context::kReduced && result.pieces.empty()) return widen(row);
+    if (member.context == Context::kReduced && result.pieces.empty()) return widen(row, 0);
     const std::size_t index = member.index;
     leave(row);
     host_.end(index, std::move(result));

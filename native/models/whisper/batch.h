@@ -67,7 +67,8 @@ class Batch {
     void end_window(std::size_t row);
     void start_window(std::size_t row, int begin);
     void write_prompt(Member& member, int begin) const;
-    void widen(std::size_t row);
+    /// Goes on in the full context, from that window on.
+    void widen(std::size_t row, std::size_t first);
     void finish(std::size_t row);
     void drop_cancelled();
     void leave(std::size_t row);

@@ -132,12 +132,16 @@ bool Window::silent() const {
            average_log_probability() < kLeastLogProbability;
 }
 
-bool Window::doubtful() const {
+bool Window::broken() const {
     const bool ended = state_ == State::kCompleted || state_ == State::kFull;
+    return !ended || repetitive() || !std::isfinite(average_log_probability());
+}
+
+bool Window::doubtful() const {
     // Also for numbers that are none.
     const bool sure = average_log_probability() >= kLeastLogProbability ||
                       no_speech_probability_ >= silence_threshold();
-    return !ended || repetitive() || !sure;
+    return broken() || !sure;
 }
 
 int Window::advance() const {
@@ -146,5 +150,7 @@ int Window::advance() const {
                              counted.back().id > setting_.tokens.first_time;
     return single_time ? std::min(setting_.end - setting_.begin, kTicksOfContext) : seek_;
 }
+
+int Window::passed_over() const { return std::max(advance() - seek_, 0); }
 
 }  // namespace wavepool::whisper

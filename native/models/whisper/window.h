@@ -59,10 +59,15 @@ class Window {
     [[nodiscard]] bool repetitive() const;
     /// Silence is likely, and nothing else is: it has no text.
     [[nodiscard]] bool silent() const;
+    /// Its end was not found, it repeats itself, or its scores are no numbers.
+    [[nodiscard]] bool broken() const;
     /// Whether a higher temperature would have to be tried.
     [[nodiscard]] bool doubtful() const;
     /// Ticks until the next window.
     [[nodiscard]] int advance() const;
+    /// Ticks of the clip behind its last time that no next window will hear, since the model takes
+    /// the rest for silence.
+    [[nodiscard]] int passed_over() const;
     /// Ticks of the window up to its last time.
     [[nodiscard]] int heard() const noexcept { return seek_; }
 
