@@ -1,7 +1,7 @@
 # Writes build_info.cpp: the build identity and what it was made from. Run as a script whenever a native source changes:
 #   cmake -DSOURCES=<folder> -DOUTPUT=<file> -DGGML=… -DCOMPILER=… -DFLAGS=… -DKERNELS=… -P build_identity.cmake
 set(patterns CMakeLists.txt ggml.cmake build_identity.cmake)
-foreach(folder framework audio models binding)
+foreach(folder framework kernels audio models binding)
   list(APPEND patterns "${folder}/*.h" "${folder}/*.cpp")
 endforeach()
 list(TRANSFORM patterns PREPEND "${SOURCES}/")

@@ -24,11 +24,12 @@ const MAY_IMPORT: Record<string, string[]> = {
   workers: ['src'],
   'native/framework': [],
   'native/audio': ['native/framework'],
+  'native/kernels': ['native/framework'],
   'native/models': ['native/framework', ...FAMILIES],
   'native/binding': ['native/framework', 'native/audio', 'native/models'],
   'native/tests': ['native'],
   'native/bench': ['native'],
-  ...Object.fromEntries(FAMILIES.map((family) => [family, ['native/framework', 'native/audio']])),
+  ...Object.fromEntries(FAMILIES.map((family) => [family, ['native/framework', 'native/kernels', 'native/audio']])),
 };
 
 /** Names that only some parts may write: third-party imports (with their sub-paths) and process.env. */
@@ -44,7 +45,7 @@ const FENCED: [RegExp, string[]][] = [
   [/^@aws-sdk\//, ['src/storage']],
   [/^(pacote|protobufjs)(\/|$)/, ['src/models']],
   [/\.node$/, ['src/engine']],
-  [/^(ggml.*|gguf)\.h$/, ['native/framework', ...FAMILIES, 'native/tests', 'native/bench']],
+  [/^(ggml.*|gguf)\.h$/, ['native/framework', 'native/kernels', ...FAMILIES, 'native/tests', 'native/bench']],
   [/^nlohmann\//, ['native/framework', 'native/tests']],
   [/^(whisper|parakeet)\.h$/, ['native/models/whisper']],
   [/^miniaudio\.h$/, ['native/audio']],

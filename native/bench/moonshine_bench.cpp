@@ -1,5 +1,5 @@
 // Our kernels against ggml's on Moonshine, in one process, taking turns. Usage:
-//   native_bench MODEL.gguf SPEECH_FOLDER [rounds] [best|stock]
+//   moonshine_bench MODEL.gguf SPEECH_FOLDER [rounds] [best|stock]
 // Clips of 3 to 12 s are cut from the readings in the folder; one line per combination of batch and
 // threads tells the medians over the rounds and of the ratios within each. The fourth argument
 // leaves one contestant, for a profiler.
@@ -119,7 +119,7 @@ void compare(std::vector<Contestant>& contestants, std::span<const TaskRequest> 
 int main(int count, char** arguments) {
     if (count < 3) {
         std::fprintf(stderr,
-                     "usage: native_bench MODEL.gguf SPEECH_FOLDER [rounds] [best|stock]\n");
+                     "usage: moonshine_bench MODEL.gguf SPEECH_FOLDER [rounds] [best|stock]\n");
         return 2;
     }
     const int rounds = count > 3 ? std::stoi(arguments[3]) : 5;

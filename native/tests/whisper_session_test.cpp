@@ -1,6 +1,7 @@
 // The sessions of a Whisper model, on a checkpoint of chance whose text depends on what it hears.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <limits>
@@ -124,6 +125,7 @@ TEST_F(WhisperSession, AnswersAListAsEachAlone) {
     const auto outcomes = dynamic_cast<IBatchedOfflineVoiceTaskSession&>(*session_).run_batch(
         requests, [&](std::size_t index, const TaskOutcome&) { order.push_back(index); });
     ASSERT_EQ(outcomes.size(), requests.size());
+    std::ranges::sort(order);
     EXPECT_EQ(order, (std::vector<std::size_t>{0, 1, 2, 3, 4}));
     for (std::size_t i = 0; i < 4; ++i) {
         expect_equal(std::get<TaskResult>(outcomes[i]), fresh(requests[i]));

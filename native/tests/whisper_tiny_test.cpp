@@ -150,7 +150,7 @@ TEST_F(WhisperTiny, SpeechAfterOtherSpeechEqualsSpeechAlone) {
 
 TEST_F(WhisperTiny, IsPlannedFromItsHeader) {
     load();
-    const ModelPlan plan = plan_model(file_, {}, families());
+    const ModelPlan plan = plan_model(file_, {.max_batch = 8}, families());
     const auto bytes = static_cast<double>(session_->private_bytes());
     EXPECT_NEAR(static_cast<double>(plan.session_bytes) / bytes, 1, 0.1);
     EXPECT_EQ(plan.info.name, "whisper-tiny.en");

@@ -1,4 +1,7 @@
-/** Our text is that of whisper.cpp's own program, built from the same source, with the same settings. */
+/**
+ * Where we compute with whisper.cpp, our text is that of its own program, built from the same source, with the same
+ * settings. Requests with words are computed so.
+ */
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import path from 'node:path';
@@ -27,7 +30,7 @@ test('texts equal those of whisper-cli, greedy, with the same audio context', {
     const clip = speechClip(file).path;
     const audio = await engine.openAudio({ kind: 'file', path: clip });
     await audio.decodeUntil(Number.MAX_SAFE_INTEGER);
-    const item = { audio, startSample: 0, endSample: audio.endSample, options: {} };
+    const item = { audio, startSample: 0, endSample: audio.endSample, options: { words: true } };
     const [outcome] = await pool.run(0, [item]).done;
     await audio.close();
     const greedy = ['-bs', '1', '-bo', '1', '-t', '1', '-sns', '-np', '-ac', String(frames)];

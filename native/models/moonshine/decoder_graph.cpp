@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "models/moonshine/layers.h"
-#include "models/moonshine/vector_math.h"
+#include "models/moonshine/vector_nodes.h"
 
 namespace wavepool::moonshine {
 namespace {

@@ -8,7 +8,7 @@
 #include "models/moonshine/cache.h"
 #include "models/moonshine/front_end.h"
 #include "models/moonshine/graph_memory.h"
-#include "models/moonshine/vector_math.h"
+#include "models/moonshine/vector_nodes.h"
 
 namespace wavepool::moonshine {
 

@@ -3,12 +3,10 @@
 #include <cstddef>
 #include <vector>
 
+#include "framework/allocation.h"
 #include "framework/backend.h"
 
 namespace wavepool::moonshine {
-
-/// Whether memory is allocated or only its size computed, with tensors that must not be used.
-enum class Allocation { kReal, kPlanned };
 
 /// Places the tensors of a context that has none placed, in one buffer. Returns its size. Throws
 /// Error{kInsufficientMemory} saying `what` it was for.

@@ -112,6 +112,10 @@ std::int64_t Parameters::languages() const noexcept {
     return multilingual() ? vocabulary - kMultilingualVocabulary + 99 : 1;
 }
 
+bool Parameters::without_times() const noexcept {
+    return text_layers == 2 && vocabulary != kLargestVocabulary;
+}
+
 std::int32_t Parameters::end_token() const noexcept { return multilingual() ? 50257 : 50256; }
 
 Checkpoint::Checkpoint(const TensorSource& source) : source_(source) {

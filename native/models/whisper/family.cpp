@@ -43,12 +43,13 @@ std::string name_of(const Parameters& sizes) {
     return sizes.multilingual() ? name : name + ".en";
 }
 
-ModelInfo describe(const Checkpoint& checkpoint) {
+ModelInfo describe(const Checkpoint& checkpoint, const NetworkWeights* network) {
     const Parameters& sizes = checkpoint.parameters();
+    const std::size_t packed = network == nullptr ? 0 : network->bytes();
     return {.family = kFamily,
             .task = TaskKind::kAsr,
             .name = name_of(sizes),
-            .weight_bytes = checkpoint.weight_bytes(),
+            .weight_bytes = checkpoint.weight_bytes() + packed,
             .native_batch = true,
             .max_segment_seconds = kLongestSegmentSeconds,
             .languages = language_codes(sizes),
@@ -61,7 +62,7 @@ void require_memory(std::size_t bytes) {
     if (!probe) throw Error(ErrorCode::kInsufficientMemory, "loading weights");
 }
 
-std::shared_ptr<const SharedModel> load_shared(const Checkpoint& checkpoint) {
+std::shared_ptr<const SharedModel> load_shared(const Checkpoint& checkpoint, Kernels kernels) {
     checkpoint.check_numbers();
     require_memory(checkpoint.weight_bytes());
     CheckpointStream stream(checkpoint);
@@ -72,16 +73,20 @@ std::shared_ptr<const SharedModel> load_shared(const Checkpoint& checkpoint) {
         throw Error(ErrorCode::kModelLoadFailed,
                     checkpoint.source().description() + ": whisper.cpp could not load it");
     }
-    return std::make_shared<const SharedModel>(checkpoint, std::move(context));
+    std::shared_ptr<const NetworkWeights> network;
+    if (kernels == Kernels::kBest) network = load_network_weights(checkpoint, Allocation::kReal);
+    return std::make_shared<const SharedModel>(checkpoint, std::move(context), std::move(network));
 }
 
 class LoadedModel final : public ILoadedModel {
   public:
-    explicit LoadedModel(const Checkpoint& checkpoint)
-        : info_(describe(checkpoint)),
-          shared_(cache_.get_or_load_shared<SharedModel>(
-              {.component = kFamily, .device = "cpu", .storage = "ggml"},
-              [&] { return load_shared(checkpoint); })) {}
+    LoadedModel(const Checkpoint& checkpoint, Kernels kernels)
+        : shared_(cache_.get_or_load_shared<SharedModel>(
+              {.component = kFamily,
+               .device = "cpu",
+               .storage = kernels == Kernels::kStock ? "ggml" : "best"},
+              [&] { return load_shared(checkpoint, kernels); })),
+          info_(describe(checkpoint, shared_->network.get())) {}
 
     [[nodiscard]] const ModelInfo& info() const noexcept override { return info_; }
 
@@ -95,16 +100,20 @@ class LoadedModel final : public ILoadedModel {
     }
 
   private:
-    ModelInfo info_;
     WeightCache cache_;
     std::shared_ptr<const SharedModel> shared_;
+    ModelInfo info_;
 };
 
 }  // namespace
 
 std::shared_ptr<const ILoadedModel> load(const TensorSource& source) {
+    return load(source, Kernels::kBest);
+}
+
+std::shared_ptr<const ILoadedModel> load(const TensorSource& source, Kernels kernels) {
     try {
-        return std::make_shared<LoadedModel>(Checkpoint(source));
+        return std::make_shared<LoadedModel>(Checkpoint(source), kernels);
     } catch (const std::bad_alloc&) {
         throw Error(ErrorCode::kInsufficientMemory, "loading weights");
     }
@@ -112,9 +121,10 @@ std::shared_ptr<const ILoadedModel> load(const TensorSource& source) {
 
 ModelPlan plan(const TensorSource& source, const SessionOptions& options) {
     const Checkpoint checkpoint(source);
-    return {.info = describe(checkpoint),
+    const auto network = load_network_weights(checkpoint, Allocation::kPlanned);
+    return {.info = describe(checkpoint, network.get()),
             .capacity = kMaxParallelSessions,
-            .session_bytes = Session::bytes(checkpoint.parameters(), options)};
+            .session_bytes = Session::bytes(checkpoint.parameters(), network.get(), options)};
 }
 
 }  // namespace wavepool::whisper

@@ -14,21 +14,17 @@ namespace {
 /// Of 100: between two graphs of one decode step the workers stay awake.
 constexpr int kThreadpoolPolling = 50;
 
-/// A reduced context is trusted above this; on the test speech it was as good as the full one
-/// there.
-constexpr double kTrustedLogProbability = -1.0;
-
-/// whisper.cpp refuses less than 100 ms and reads 200 samples beyond the first.
-constexpr std::size_t kShortestSamples = kSampleRate / 2;
-
 }  // namespace
 
-SharedModel::SharedModel(const Checkpoint& checkpoint, library::ContextPtr loaded)
+SharedModel::SharedModel(const Checkpoint& checkpoint, library::ContextPtr loaded,
+                         std::shared_ptr<const NetworkWeights> weights)
     : parameters(checkpoint.parameters()),
       vocabulary(checkpoint.tokens(), parameters.end_token()),
       languages(language_codes(parameters)),
       context(std::move(loaded)),
-      heads(library::alignment_heads(*context)) {}
+      heads(library::alignment_heads(*context)),
+      special(library::special_tokens(*context)),
+      network(std::move(weights)) {}
 
 Recognizer::Recognizer(std::shared_ptr<const SharedModel> model, int threads)
     : model_(std::move(model)), threads_(threads) {
@@ -53,18 +49,11 @@ Recognizer::~Recognizer() = default;
 
 std::size_t Recognizer::bytes() const { return library::bytes(*state_); }
 
-TaskResult Recognizer::run(std::span<const float> samples, const RequestOptions& options,
+TaskResult Recognizer::run(std::span<const float> heard, double seconds,
+                           const RequestOptions& options, Context context,
                            const CancelToken& cancel) {
-    std::vector<float> padded;
-    std::span<const float> heard = samples;
-    if (samples.size() < kShortestSamples) {
-        padded.assign(samples.begin(), samples.end());
-        padded.resize(kShortestSamples, 0.0F);
-        heard = padded;
-    }
     const Attempt::Setting setting{
         .model = *model_, .state = *state_, .threads = threads_, .stuck = stuck_};
-    const double seconds = static_cast<double>(samples.size()) / static_cast<double>(kSampleRate);
     cancel_ = &cancel;
     struct Reset {
         Recognizer& self;
@@ -75,7 +64,7 @@ TaskResult Recognizer::run(std::span<const float> samples, const RequestOptions&
     } const reset{*this};
 
     const int reduced = audio_frames(static_cast<std::int64_t>(heard.size()));
-    if (reduced < kAudioContext) {
+    if (context == Context::kReducedFirst && reduced < kAudioContext) {
         Attempt attempt(setting, options, heard, reduced, Attempt::Effort::kOnce);
         attempt.run(cancel);
         if (attempt.trusted(kTrustedLogProbability)) return attempt.result(seconds);

@@ -23,9 +23,16 @@ class Recognizer {
     Recognizer(const Recognizer&) = delete;
     Recognizer& operator=(const Recognizer&) = delete;
 
-    /// Throws Error{kCancelled | kInsufficientMemory | kInternal}; usable after each of them. The
-    /// result depends on nothing that ran before.
-    [[nodiscard]] TaskResult run(std::span<const float> samples, const RequestOptions& options,
+    enum class Context {
+        kReducedFirst,  ///< 30 s only if less is not enough
+        kFull,
+    };
+
+    /// Of `heard`, at least kShortestSamples, times lie within [0, seconds]. Throws
+    /// Error{kCancelled | kInsufficientMemory | kInternal}; usable after each of them. The result
+    /// depends on nothing that ran before.
+    [[nodiscard]] TaskResult run(std::span<const float> heard, double seconds,
+                                 const RequestOptions& options, Context context,
                                  const CancelToken& cancel);
 
     [[nodiscard]] std::size_t bytes() const;

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <new>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "framework/error.h"
 #include "framework/session_pool.h"
+#include "models/whisper/guards.h"
 
 namespace wavepool::whisper {
 namespace {
@@ -56,9 +58,24 @@ void check_samples(std::span<float> samples) {
     }
 }
 
+/// Rows of a network keep all keys and values of their windows. Those of more than so many bytes
+/// wait until one is free.
+constexpr std::int64_t kMostCacheBytes = std::int64_t{256} << 20;
+
+NetworkLimits network_limits(const Parameters& sizes, const SessionOptions& options) {
+    constexpr std::int64_t kKeyAndValue = 2 * sizeof(ggml_fp16_t);
+    const std::int64_t row_bytes =
+        kKeyAndValue * sizes.state * sizes.text_layers * (kAudioContext + kTextContext);
+    const auto most = static_cast<std::int64_t>(options.max_batch);
+    return {.rows = std::clamp<std::int64_t>(kMostCacheBytes / row_bytes, 1, most),
+            .samples = std::max(longest_samples(options), kShortestSamples),
+            .threads = options.threads};
+}
+
 }  // namespace
 
-std::size_t Session::bytes(const Parameters& sizes, const SessionOptions& options) {
+std::size_t Session::bytes(const Parameters& sizes, const NetworkWeights* network,
+                           const SessionOptions& options) {
     checked(options);
     const auto width = static_cast<std::size_t>(sizes.state);
     const auto layers = static_cast<std::size_t>(sizes.text_layers);
@@ -79,8 +96,10 @@ std::size_t Session::bytes(const Parameters& sizes, const SessionOptions& option
     const std::size_t descriptions =
         kGraphs * (4096 * ggml_tensor_overhead() + ggml_graph_overhead());
     const std::size_t likelihoods = 3 * vocabulary * sizeof(float);
-    return caches + graphs + descriptions + likelihoods +
-           static_cast<std::size_t>(longest_samples(options)) * sizeof(float);
+    const auto clip = static_cast<std::size_t>(longest_samples(options)) * sizeof(float);
+    const std::size_t ours =
+        network == nullptr ? 0 : network->network_bytes(network_limits(sizes, options)) + clip;
+    return caches + graphs + descriptions + likelihoods + clip + ours;
 }
 
 Session::Session(std::shared_ptr<const SharedModel> model, const SessionOptions& options)
@@ -88,7 +107,8 @@ Session::Session(std::shared_ptr<const SharedModel> model, const SessionOptions&
       options_(checked(options)),
       longest_samples_(longest_samples(options)),
       recognizer_(model_, options.threads) {
-    samples_.reserve(static_cast<std::size_t>(longest_samples_));
+    if (model_->network == nullptr) return;
+    network_ = model_->network->make_network(network_limits(model_->parameters, options));
 }
 
 std::string_view Session::family() const noexcept { return "whisper"; }
@@ -113,20 +133,30 @@ void Session::prepare(const TaskRequest& request) {
 }
 
 std::size_t Session::private_bytes() const noexcept {
-    return recognizer_.bytes() + samples_.capacity() * sizeof(float);
+    const auto clip = static_cast<std::size_t>(longest_samples_) * sizeof(float);
+    return recognizer_.bytes() + clip + (network_ ? network_->bytes() + clip : 0);
+}
+
+void Session::read(const TaskRequest& request, Clip& clip) const {
+    const AudioSegment& audio = request.audio;
+    clip.seconds = static_cast<double>(audio.count) / static_cast<double>(kSampleRate);
+    clip.samples.assign(static_cast<std::size_t>(std::max(audio.count, kShortestSamples)), 0.0F);
+    const std::span<float> heard =
+        std::span(clip.samples).first(static_cast<std::size_t>(audio.count));
+    audio.store->copy(audio.start, heard);
+    check_samples(heard);
 }
 
 TaskResult Session::run(const TaskRequest& request) {
-    prepare(request);
+    TaskOutcome outcome = std::move(run_batch(std::span(&request, 1)).front());
+    if (Error* error = std::get_if<Error>(&outcome)) throw Error(*error);
+    return std::get<TaskResult>(std::move(outcome));
+}
+
+TaskResult Session::run_stock(const TaskRequest& request, Recognizer::Context context) {
+    read(request, clip_);
     const RequestOptions options = read_options(request.options, model_->parameters);
-    samples_.resize(static_cast<std::size_t>(request.audio.count));
-    request.audio.store->copy(request.audio.start, samples_);
-    check_samples(samples_);
-    try {
-        return recognizer_.run(samples_, options, request.cancel);
-    } catch (const std::bad_alloc&) {
-        throw Error(ErrorCode::kInsufficientMemory, "transcribing a segment");
-    }
+    return recognizer_.run(clip_.samples, clip_.seconds, options, context, request.cancel);
 }
 
 std::vector<TaskOutcome> Session::run_batch(std::span<const TaskRequest> requests,
@@ -136,15 +166,52 @@ std::vector<TaskOutcome> Session::run_batch(std::span<const TaskRequest> request
                                                     " items; at most " +
                                                     std::to_string(options_.max_batch) + " fit");
     }
-    std::vector<TaskOutcome> outcomes;
-    outcomes.reserve(requests.size());
-    for (const TaskRequest& request : requests) {
+    std::vector<TaskOutcome> outcomes(requests.size());
+    const auto end = [&](std::size_t index, TaskOutcome outcome) {
+        outcomes[index] = std::move(outcome);
+        if (on_result) on_result(index, outcomes[index]);
+    };
+    std::vector<std::size_t> ours;
+    struct Handed {
+        std::size_t index;
+        Recognizer::Context context;
+    };
+    std::vector<Handed> stock;
+    for (std::size_t index = 0; index < requests.size(); ++index) {
+        std::optional<Error> refusal;
         try {
-            outcomes.emplace_back(run(request));
+            prepare(requests[index]);
+            const bool words = read_options(requests[index].options, model_->parameters).words;
+            if (network_ && !words) {
+                ours.push_back(index);
+            } else {
+                stock.push_back({index, Recognizer::Context::kReducedFirst});
+            }
         } catch (...) {
-            outcomes.emplace_back(error_from_current_exception());
+            refusal = error_from_current_exception();
         }
-        if (on_result) on_result(outcomes.size() - 1, outcomes.back());
+        if (refusal) end(index, *std::move(refusal));
+    }
+    if (!ours.empty()) {
+        Batch batch(
+            {.model = *model_,
+             .network = *network_,
+             .rows = static_cast<std::size_t>(network_limits(model_->parameters, options_).rows),
+             .read = [this](const TaskRequest& request, Clip& clip) { read(request, clip); },
+             .end = end,
+             .hand_back =
+                 [&](std::size_t index) { stock.push_back({index, Recognizer::Context::kFull}); }},
+            requests);
+        batch.run(ours);
+    }
+    for (const auto& [index, context] : stock) {
+        std::optional<TaskOutcome> outcome;
+        try {
+            outcome = run_stock(requests[index], context);
+        } catch (...) {
+            outcome = error_from_current_exception();
+        }
+        end(index, *std::move(outcome));
     }
     return outcomes;
 }

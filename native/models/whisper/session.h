@@ -9,6 +9,7 @@
 
 #include "framework/model.h"
 #include "framework/session.h"
+#include "models/whisper/batch.h"
 #include "models/whisper/recognizer.h"
 #include "models/whisper/request_options.h"
 
@@ -18,7 +19,7 @@ namespace wavepool::whisper {
 /// that the model was trained with, which are dearer by the second (docs/models.md).
 inline constexpr double kLongestSegmentSeconds = 23;
 
-/// Transcribes segments, one after the other.
+/// Transcribes segments, several at once where the model has a network of ours.
 ///
 /// Options of one request:
 ///   suppressBlank  bool: the audio is known to be speech: it is never taken for silence, and some
@@ -30,14 +31,16 @@ inline constexpr double kLongestSegmentSeconds = 23;
 ///   words          bool: words with times, from the attention of the decoder's alignment heads
 ///
 /// How a request is decoded:
-///   - Short segments: the encoder is given the segment and 2.56 s of silence, in steps of 5.12 s,
-///     instead of 30 s. This is done once, greedily, and stands if the end token came, there is
-///     text, no loop (guards.h), and a mean log probability of at least -1. Otherwise the request
-///     is run again with 30 s.
-///   - With 30 s, or if a segment needs them, decoding is greedy, then at temperatures 0.2 to 1,
-///     until the mean log probability is at least -1 (or silence is likelier than 0.6) and the
-///     entropy of the last 32 tokens at least 2.4. The last one stands. Random numbers start from
-///     one seed.
+///   - Short segments: the encoder is given the segment and some seconds of silence instead of 30 s
+///     (guards.h). This is done once, greedily, and stands if the end token came, there is text, no
+///     loop, and a mean log probability of at least -1. Otherwise the request is run again with
+///     30 s.
+///   - With 30 s, decoding is greedy, then at temperatures 0.2 to 1, until the mean log probability
+///     is at least -1 (or silence is likelier than 0.6) and the entropy of the last 32 tokens at
+///     least 2.4. The last one stands. Random numbers start from one seed.
+///   - Our network does all of this but temperatures above 0 and words. Requests with words are run
+///     by whisper.cpp, one after the other, and so is one that needs a higher temperature, from the
+///     beginning and with 30 s, after all others.
 ///   - No speech: text is dropped when silence is likelier than 0.6 and the mean log probability is
 ///     below -1.
 ///   - Tokens of noises and brackets ("[", "(", musical notes) are never chosen.
@@ -47,8 +50,10 @@ class Session final : public IVoiceTaskSession,
                       public IBatchedOfflineVoiceTaskSession,
                       public IParallelVoiceTaskSessionFactory {
   public:
-    /// What private_bytes() of a new session would be, within 10 %. Throws Error{kInvalidRequest}.
+    /// What private_bytes() of a new session would be, within 10 %. `network` may be null, or
+    /// planned. Throws Error{kInvalidRequest}.
     [[nodiscard]] static std::size_t bytes(const Parameters& parameters,
+                                           const NetworkWeights* network,
                                            const SessionOptions& options);
 
     /// Throws Error{kInvalidRequest | kInsufficientMemory}.
@@ -72,11 +77,15 @@ class Session final : public IVoiceTaskSession,
     [[nodiscard]] std::unique_ptr<IVoiceTaskSession> create_parallel_session() const override;
 
   private:
+    void read(const TaskRequest& request, Clip& clip) const;
+    [[nodiscard]] TaskResult run_stock(const TaskRequest& request, Recognizer::Context context);
+
     std::shared_ptr<const SharedModel> model_;
     SessionOptions options_;
     std::int64_t longest_samples_;
-    std::vector<float> samples_;
+    Clip clip_;  ///< of the request that whisper.cpp runs
     Recognizer recognizer_;
+    std::unique_ptr<Network> network_;  ///< null: the model has none
 };
 
 }  // namespace wavepool::whisper

@@ -1,17 +1,20 @@
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "models/whisper/checkpoint.h"
 #include "models/whisper/library/library.h"
+#include "models/whisper/network.h"
 #include "models/whisper/vocabulary.h"
 
 namespace wavepool::whisper {
 
 /// What all sessions of one checkpoint share.
 struct SharedModel {
-    SharedModel(const Checkpoint& checkpoint, library::ContextPtr loaded);
+    SharedModel(const Checkpoint& checkpoint, library::ContextPtr loaded,
+                std::shared_ptr<const NetworkWeights> weights);
 
     Parameters parameters;
     Vocabulary vocabulary;
@@ -19,6 +22,9 @@ struct SharedModel {
     // whisper.cpp's functions want it mutable and change nothing in it.
     library::ContextPtr context;
     std::vector<library::AlignmentHead> heads;
+    library::SpecialTokens special;
+    /// Null: everything is computed by whisper.cpp.
+    std::shared_ptr<const NetworkWeights> network;
 };
 
 }  // namespace wavepool::whisper

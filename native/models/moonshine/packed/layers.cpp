@@ -2,8 +2,8 @@
 
 #include <cmath>
 
+#include "kernels/packed/vectors.h"
 #include "models/moonshine/layers.h"
-#include "models/moonshine/packed/vectors.h"
 
 namespace wavepool::moonshine {
 

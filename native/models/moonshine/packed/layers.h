@@ -3,10 +3,12 @@
 #include <cstdint>
 #include <span>
 
-#include "models/moonshine/packed/arena.h"
+#include "kernels/packed/arena.h"
 #include "models/moonshine/weights.h"
 
 namespace wavepool::moonshine {
+
+using namespace kernels;
 
 /// Layer norm of `weight.size()` values, a multiple of 8.
 void layer_norm(const float* x, std::span<const float> weight, float* out) noexcept;

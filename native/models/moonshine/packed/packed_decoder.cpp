@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "kernels/packed/vectors.h"
 #include "models/moonshine/layers.h"
-#include "models/moonshine/packed/vectors.h"
 
 namespace wavepool::moonshine {
 namespace {

@@ -4,12 +4,12 @@
 #include <span>
 #include <vector>
 
+#include "kernels/packed/phases.h"
 #include "models/moonshine/front_end.h"
 #include "models/moonshine/network.h"
 #include "models/moonshine/packed/layers.h"
 #include "models/moonshine/packed/packed_cache.h"
 #include "models/moonshine/packed/packed_weights.h"
-#include "models/moonshine/packed/phases.h"
 
 namespace wavepool::moonshine {
 

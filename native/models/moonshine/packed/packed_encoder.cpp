@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/packed/vectors.h"
+#include "kernels/vector_math.h"
 #include "models/moonshine/layers.h"
-#include "models/moonshine/packed/vectors.h"
-#include "models/moonshine/vector_math.h"
 
 namespace wavepool::moonshine {
 namespace {

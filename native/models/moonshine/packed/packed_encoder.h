@@ -4,11 +4,11 @@
 #include <span>
 #include <vector>
 
+#include "kernels/packed/phases.h"
 #include "models/moonshine/front_end.h"
 #include "models/moonshine/packed/layers.h"
 #include "models/moonshine/packed/packed_cache.h"
 #include "models/moonshine/packed/packed_weights.h"
-#include "models/moonshine/packed/phases.h"
 
 namespace wavepool::moonshine {
 

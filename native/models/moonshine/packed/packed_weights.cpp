@@ -4,9 +4,9 @@
 #include <string>
 #include <utility>
 
+#include "kernels/packed/attention.h"
+#include "kernels/packed/vectors.h"
 #include "models/moonshine/front_end.h"
-#include "models/moonshine/packed/attention.h"
-#include "models/moonshine/packed/vectors.h"
 
 namespace wavepool::moonshine {
 namespace {

@@ -6,11 +6,13 @@
 #include <vector>
 
 #include "framework/tensor_source.h"
-#include "models/moonshine/packed/arena.h"
-#include "models/moonshine/packed/packed_matrix.h"
+#include "kernels/packed/arena.h"
+#include "kernels/packed/packed_matrix.h"
 #include "models/moonshine/weights.h"
 
 namespace wavepool::moonshine {
+
+using namespace kernels;
 
 struct PackedEncoderBlock {
     std::span<float> attention_norm;

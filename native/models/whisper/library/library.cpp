@@ -236,6 +236,34 @@ int detect_language(whisper_context& context, whisper_state& state, std::span<co
     return best;
 }
 
+SpecialTokens special_tokens(whisper_context& context) {
+    const whisper_vocab& vocab = context.vocab;
+    SpecialTokens tokens{.end = vocab.token_eot,
+                         .start = vocab.token_sot,
+                         .first_language = whisper_token_lang(&context, 0),
+                         .translate = vocab.token_translate,
+                         .transcribe = vocab.token_transcribe,
+                         .previous = vocab.token_prev,
+                         .no_speech = vocab.token_nosp,
+                         .first_time = vocab.token_beg,
+                         .space = vocab.token_to_id.at(" "),
+                         .suppressed = {}};
+    for (whisper_token id = vocab.token_eot + 1; id < vocab.token_beg; ++id) {
+        tokens.suppressed.push_back(id);
+    }
+    const auto suppress = [&](const std::string& text) {
+        const auto found = vocab.token_to_id.find(text);
+        if (found != vocab.token_to_id.end()) tokens.suppressed.push_back(found->second);
+    };
+    for (const std::string& text : non_speech_tokens) {
+        suppress(text);
+        suppress(" " + text);
+    }
+    suppress(" -");
+    suppress(" '");
+    return tokens;
+}
+
 std::vector<AlignmentHead> alignment_heads(const whisper_context& context) {
     const whisper_hparams& sizes = context.model.hparams;
     const bool multilingual = context.vocab.is_multilingual();

@@ -56,6 +56,22 @@ struct WindowReport {
 [[nodiscard]] int detect_language(whisper_context& context, whisper_state& state,
                                   std::span<const float> samples, int languages, int threads);
 
+/// The tokens that decoding is steered by; each is below the size of the vocabulary.
+struct SpecialTokens {
+    whisper_token end = 0;
+    whisper_token start = 0;
+    whisper_token first_language = 0;
+    whisper_token translate = 0;
+    whisper_token transcribe = 0;
+    whisper_token previous = 0;
+    whisper_token no_speech = 0;
+    whisper_token first_time = 0;  ///< 0 s; each later one is 20 ms more
+    whisper_token space = 0;
+    /// Never chosen: all special ones but the end and times, and those of noises and brackets.
+    std::vector<whisper_token> suppressed;
+};
+[[nodiscard]] SpecialTokens special_tokens(whisper_context& context);
+
 /// A head of the decoder's cross attention that follows the audio.
 struct AlignmentHead {
     int layer = 0;

@@ -4,9 +4,7 @@
 #include <cstdint>
 #include <span>
 
-#include "framework/backend.h"
-
-namespace wavepool::moonshine {
+namespace wavepool::kernels {
 
 // What ggml computes one value at a time through libm, written so that the compiler vectorizes it.
 // Each function gives the same bits whatever the length, the thread and the machine's vectors.
@@ -21,6 +19,12 @@ void add_gelu_in_place(std::span<float> values, std::span<const float> bias) noe
 /// `row` is a multiple of 8 long, 1 <= length <= row.size().
 void softmax_in_place(std::span<float> row, std::size_t length, float scale) noexcept;
 
+/// The largest value; -infinity when there is none (none at all, or NaN).
+[[nodiscard]] float largest(std::span<const float> values) noexcept;
+
+/// log Σ e^x, within 1e-6 of libm; -infinity when no value is above that.
+[[nodiscard]] float log_sum_exp(std::span<const float> values) noexcept;
+
 /// Index of the first largest value; 0 when there is none (NaN).
 [[nodiscard]] std::int32_t argmax(std::span<const float> values) noexcept;
 
@@ -28,21 +32,4 @@ void softmax_in_place(std::span<float> row, std::size_t length, float scale) noe
 [[nodiscard]] std::int32_t argmax_except(std::span<const float> values,
                                          std::size_t excluded) noexcept;
 
-// The same as graph nodes; all but the last change their operand.
-
-[[nodiscard]] ggml_tensor* tanh_node(ggml_context* context, ggml_tensor* x);
-[[nodiscard]] ggml_tensor* add_gelu_node(ggml_context* context, ggml_tensor* x, ggml_tensor* bias);
-
-struct SoftmaxParameters {
-    std::size_t length = 0;
-    float scale = 1;
-};
-/// `parameters` must outlive the graph.
-[[nodiscard]] ggml_tensor* softmax_node(ggml_context* context, ggml_tensor* scores,
-                                        const SoftmaxParameters* parameters);
-/// One index per row; `excluded` (i32) names an index of each row that is no candidate, or is
-/// negative.
-[[nodiscard]] ggml_tensor* argmax_node(ggml_context* context, ggml_tensor* rows,
-                                       ggml_tensor* excluded);
-
-}  // namespace wavepool::moonshine
+}  // namespace wavepool::kernels

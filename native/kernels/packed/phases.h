@@ -6,9 +6,9 @@
 #include <span>
 
 #include "framework/backend.h"
-#include "models/moonshine/packed/arena.h"
+#include "kernels/packed/arena.h"
 
-namespace wavepool::moonshine {
+namespace wavepool::kernels {
 
 /// A computation in phases, each done by all threads of a backend together and over before the next
 /// begins. A graph with one node per phase: the backend brings the threads, waits between phases
@@ -42,4 +42,4 @@ struct Share {
     std::int64_t end;
 };
 
-}  // namespace wavepool::moonshine
+}  // namespace wavepool::kernels

@@ -1,10 +1,10 @@
-#include "models/moonshine/packed/phases.h"
+#include "kernels/packed/phases.h"
 
 #include <utility>
 
 #include "framework/error.h"
 
-namespace wavepool::moonshine {
+namespace wavepool::kernels {
 namespace {
 
 void run_phase(ggml_tensor* /*node*/, int index, int threads, void* phase) {
@@ -35,4 +35,4 @@ void Phases::add(Phase phase) {
     ggml_build_forward_expand(graph_, last_);
 }
 
-}  // namespace wavepool::moonshine
+}  // namespace wavepool::kernels

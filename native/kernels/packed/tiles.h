@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-namespace wavepool::moonshine {
+namespace wavepool::kernels {
 
 /// Rows of a matrix that are stored and multiplied together.
 inline constexpr std::int64_t kPanelRows = 16;
@@ -31,4 +31,4 @@ struct Tiles {
 /// The fastest that this processor has.
 [[nodiscard]] Tiles best_tiles() noexcept;
 
-}  // namespace wavepool::moonshine
+}  // namespace wavepool::kernels

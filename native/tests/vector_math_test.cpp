@@ -5,10 +5,10 @@
 #include <numeric>
 #include <vector>
 
-#include "models/moonshine/vector_math.h"
+#include "kernels/vector_math.h"
 #include "tests/gguf_builder.h"
 
-namespace wavepool::moonshine {
+namespace wavepool::kernels {
 namespace {
 
 /// From -10 to 10 in steps that are not round, with the neighborhood of 0.
@@ -19,7 +19,7 @@ std::vector<float> arguments() {
     return values;
 }
 
-TEST(MoonshineMath, TanhIsWithin3e7OfLibmAndKeepsSmallValues) {
+TEST(VectorMath, TanhIsWithin3e7OfLibmAndKeepsSmallValues) {
     const std::vector<float> x = arguments();
     std::vector<float> y = x;
     tanh_in_place(y);
@@ -30,7 +30,7 @@ TEST(MoonshineMath, TanhIsWithin3e7OfLibmAndKeepsSmallValues) {
     }
 }
 
-TEST(MoonshineMath, GeluOfTheSumWithABiasIsWithin1e6OfLibm) {
+TEST(VectorMath, GeluOfTheSumWithABiasIsWithin1e6OfLibm) {
     const std::vector<float> x = arguments();
     for (const float bias : {0.0F, 0.75F}) {
         std::vector<float> y = x;
@@ -43,7 +43,7 @@ TEST(MoonshineMath, GeluOfTheSumWithABiasIsWithin1e6OfLibm) {
     }
 }
 
-TEST(MoonshineMath, AValueDoesNotDependOnItsPlaceInTheVector) {
+TEST(VectorMath, AValueDoesNotDependOnItsPlaceInTheVector) {
     const std::vector<float> x = testing::noise(67, 3);
     std::vector<float> together = x;
     add_gelu_in_place(together, std::vector<float>(x.size(), 0.1F));
@@ -59,7 +59,7 @@ TEST(MoonshineMath, AValueDoesNotDependOnItsPlaceInTheVector) {
     }
 }
 
-TEST(MoonshineMath, SoftmaxWeighsTheFirstValuesAndZeroesThePadding) {
+TEST(VectorMath, SoftmaxWeighsTheFirstValuesAndZeroesThePadding) {
     constexpr std::size_t kPadded = 64;
     for (const std::size_t length : {1UL, 7UL, 8UL, 61UL, 64UL}) {
         std::vector<float> row = testing::noise(kPadded, 11);
@@ -75,7 +75,7 @@ TEST(MoonshineMath, SoftmaxWeighsTheFirstValuesAndZeroesThePadding) {
     }
 }
 
-TEST(MoonshineMath, ArgmaxIsTheFirstLargestValue) {
+TEST(VectorMath, ArgmaxIsTheFirstLargestValue) {
     std::vector<float> values(100, -1.0F);
     values[37] = values[38] = values[99] = 2.0F;
     EXPECT_EQ(argmax(values), 37);
@@ -88,4 +88,4 @@ TEST(MoonshineMath, ArgmaxIsTheFirstLargestValue) {
 }
 
 }  // namespace
-}  // namespace wavepool::moonshine
+}  // namespace wavepool::kernels

@@ -1,12 +1,12 @@
-#include "models/moonshine/packed/attention.h"
+#include "kernels/packed/attention.h"
 
 #include <algorithm>
 #include <array>
 #include <limits>
 
-#include "models/moonshine/packed/vectors.h"
+#include "kernels/packed/vectors.h"
 
-namespace wavepool::moonshine {
+namespace wavepool::kernels {
 namespace {
 
 /// Scores of kQueries queries, [width][kQueries] side by side, against 8 · kVectors positions.
@@ -174,4 +174,4 @@ void attend(const HeadCache<float>& head, const float* queries, std::int64_t str
     }
 }
 
-}  // namespace wavepool::moonshine
+}  // namespace wavepool::kernels

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "framework/tensor_source.h"
-#include "models/moonshine/packed/arena.h"
-#include "models/moonshine/packed/tiles.h"
+#include "kernels/packed/arena.h"
+#include "kernels/packed/tiles.h"
 
-namespace wavepool::moonshine {
+namespace wavepool::kernels {
 
 /// Columns to be multiplied: each as int16 with a scale of its own.
 struct Columns {
@@ -86,4 +86,4 @@ struct PanelRange {
 void multiply(const Tiles& tiles, const PackedMatrix& matrix, PanelRange panels,
               const Columns& columns, std::int64_t count, Write write, Products out) noexcept;
 
-}  // namespace wavepool::moonshine
+}  // namespace wavepool::kernels

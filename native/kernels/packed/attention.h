@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-namespace wavepool::moonshine {
+namespace wavepool::kernels {
 
 /// Queries that the encoder attends with at once.
 inline constexpr std::int64_t kQueriesAtOnce = 6;
@@ -37,4 +37,4 @@ void attend(const HeadCache<std::uint16_t>& head, const float* query, float* sco
 void attend(const HeadCache<float>& head, const float* queries, std::int64_t stride,
             std::int64_t count, float* scores, float* out) noexcept;
 
-}  // namespace wavepool::moonshine
+}  // namespace wavepool::kernels

@@ -1,4 +1,4 @@
-#include "models/moonshine/packed/tiles.h"
+#include "kernels/packed/tiles.h"
 
 #include <immintrin.h>
 
@@ -7,7 +7,7 @@
 #include <cstring>
 #include <utility>
 
-namespace wavepool::moonshine {
+namespace wavepool::kernels {
 namespace {
 
 /// Few columns leave most of the processor waiting for the last sum: then successive pairs are
@@ -143,4 +143,4 @@ Tiles best_tiles() noexcept {
     return wide.multiply != nullptr ? wide : avx2_tiles();
 }
 
-}  // namespace wavepool::moonshine
+}  // namespace wavepool::kernels

@@ -1,4 +1,4 @@
-#include "models/moonshine/packed/packed_matrix.h"
+#include "kernels/packed/packed_matrix.h"
 
 #include <immintrin.h>
 
@@ -6,9 +6,9 @@
 #include <array>
 #include <limits>
 
-#include "models/moonshine/packed/vectors.h"
+#include "kernels/packed/vectors.h"
 
-namespace wavepool::moonshine {
+namespace wavepool::kernels {
 namespace {
 
 /// A tile of columns that stays in the first-level cache beside a panel.
@@ -163,4 +163,4 @@ void multiply(const Tiles& tiles, const PackedMatrix& matrix, PanelRange panels,
     }
 }
 
-}  // namespace wavepool::moonshine
+}  // namespace wavepool::kernels

@@ -8,9 +8,9 @@
 #include <span>
 #include <vector>
 
-#include "models/moonshine/graph_memory.h"
+#include "framework/allocation.h"
 
-namespace wavepool::moonshine {
+namespace wavepool::kernels {
 
 /// Zeroed blocks of memory that live as long as the arena, aligned for vectors. A planned arena
 /// only counts: its spans have a size and must not be used.
@@ -48,4 +48,4 @@ class Arena {
     std::vector<std::unique_ptr<std::byte, Release>> blocks_;
 };
 
-}  // namespace wavepool::moonshine
+}  // namespace wavepool::kernels

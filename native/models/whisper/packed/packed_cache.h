@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/packed/position_cache.h"
+#include "models/whisper/checkpoint.h"
+
+namespace wavepool::whisper {
+
+using namespace kernels;
+
+/// All that the decoder keeps of each row. Rows change places without their contents moving.
+class PackedCache {
+  public:
+    struct Row {
+        PositionCache self;
+        PositionCache cross;
+        std::int64_t frames = 0;  ///< encoded
+        std::int64_t tokens = 0;  ///< fed to the decoder
+    };
+
+    PackedCache(Arena& arena, const Parameters& sizes, std::int64_t rows);
+
+    [[nodiscard]] Row& row(std::int64_t index) noexcept {
+        return rows_[static_cast<std::size_t>(index)];
+    }
+    void move_row(std::int64_t from, std::int64_t to) noexcept;
+
+  private:
+    std::vector<Row> rows_;
+};
+
+}  // namespace wavepool::whisper
