@@ -29,7 +29,9 @@ const MAY_IMPORT: Record<string, string[]> = {
   'native/binding': ['native/framework', 'native/audio', 'native/models'],
   'native/tests': ['native'],
   'native/bench': ['native'],
-  ...Object.fromEntries(FAMILIES.map((family) => [family, ['native/framework', 'native/kernels', 'native/audio']])),
+  ...Object.fromEntries(
+    FAMILIES.map((family) => [family, ['native/framework', 'native/kernels', 'native/audio']]),
+  ),
 };
 
 /** Names that only some parts may write: third-party imports (with their sub-paths) and process.env. */
@@ -45,7 +47,10 @@ const FENCED: [RegExp, string[]][] = [
   [/^@aws-sdk\//, ['src/storage']],
   [/^(pacote|protobufjs)(\/|$)/, ['src/models']],
   [/\.node$/, ['src/engine']],
-  [/^(ggml.*|gguf)\.h$/, ['native/framework', 'native/kernels', ...FAMILIES, 'native/tests', 'native/bench']],
+  [
+    /^(ggml.*|gguf)\.h$/,
+    ['native/framework', 'native/kernels', ...FAMILIES, 'native/tests', 'native/bench'],
+  ],
   [/^nlohmann\//, ['native/framework', 'native/tests']],
   [/^(whisper|parakeet)\.h$/, ['native/models/whisper']],
   [/^miniaudio\.h$/, ['native/audio']],
