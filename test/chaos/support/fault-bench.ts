@@ -182,7 +182,7 @@ export class FaultBench implements AsyncDisposable {
   /** Resolves when one more job that `add` added has ended, or none is left that could. */
   async nextEnd(): Promise<void> {
     const before = this.ended;
-    await this.until(() => this.ended > before || this.outstanding === 0);
+    await this.until(() => this.ended > before || this.outstanding <= 0);
   }
 
   /** Resolves when this holds; looked at after each end of a job. */
