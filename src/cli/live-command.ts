@@ -57,6 +57,8 @@ async function live(file: string, options: LiveCommandOptions, context: CliConte
   const apiKey = keyFile === undefined ? undefined : await keyIn(keyFile);
   const client = new WavepoolClient({ baseUrl, apiKey });
   const sound = file === '-' ? process.stdin : createReadStream(file);
+  // It may fail before anybody reads; whoever reads then is told.
+  sound.on('error', () => undefined);
   using watch = watchInterrupts(context, {
     onFirst: () => printLine(context.stderr, 'finishing, press again to stop now'),
   });
