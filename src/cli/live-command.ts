@@ -1,7 +1,9 @@
 /** `wavepool live`: sound that is being recorded goes to a server, and what is said comes back as it is recognized. */
-import { createReadStream } from 'node:fs';
+import { createReadStream, fstatSync, open } from 'node:fs';
 import { readFile } from 'node:fs/promises';
+import { Socket } from 'node:net';
 import type { Readable } from 'node:stream';
+import { promisify } from 'node:util';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { WavepoolClient } from '../client/wavepool-client.ts';
 import { WavepoolError } from '../core/errors.ts';
@@ -56,9 +58,7 @@ async function live(file: string, options: LiveCommandOptions, context: CliConte
   const { server: baseUrl, keyFile, model, rate, channels, sampleFormat, language } = options;
   const apiKey = keyFile === undefined ? undefined : await keyIn(keyFile);
   const client = new WavepoolClient({ baseUrl, apiKey });
-  const sound = file === '-' ? process.stdin : createReadStream(file);
-  // It may fail before anybody reads; whoever reads then is told.
-  sound.on('error', () => undefined);
+  const sound = file === '-' ? process.stdin : await openSound(file);
   using watch = watchInterrupts(context, {
     onFirst: () => printLine(context.stderr, 'finishing, press again to stop now'),
   });
@@ -72,6 +72,23 @@ async function live(file: string, options: LiveCommandOptions, context: CliConte
     sound.destroy();
   }
   context.exitCode = EXIT.done;
+}
+
+/** @throws {WavepoolError} INPUT_NOT_FOUND */
+async function openSound(file: string): Promise<Readable> {
+  // A named pipe opens when there is somebody who writes.
+  const fd = await promisify(open)(file, 'r').catch((error: unknown) => {
+    throw notReadable(file, error);
+  });
+  // Nothing ends the read of a file that waits for more; that of a socket ends with it.
+  return fstatSync(fd).isFIFO()
+    ? new Socket({ fd, readable: true, writable: false })
+    : createReadStream(file, { fd });
+}
+
+function notReadable(file: string, cause: unknown): WavepoolError {
+  const why = cause instanceof Error ? cause.message : String(cause);
+  return new WavepoolError('INPUT_NOT_FOUND', `${file} (${why})`, { cause });
 }
 
 /** Ends like the sound itself, so that the body gets its last chunk. */
@@ -88,8 +105,7 @@ async function* untilInterrupted(
     if (!signal.aborted) yield* sound;
   } catch (error) {
     if (signal.aborted) return;
-    const why = error instanceof Error ? error.message : String(error);
-    throw new WavepoolError('INPUT_NOT_FOUND', `${file} (${why})`, { cause: error });
+    throw notReadable(file, error);
   } finally {
     signal.removeEventListener('abort', stop);
   }
@@ -103,9 +119,8 @@ function tell(event: LiveEvent, { json }: LiveCommandOptions, context: CliContex
 
 /** @throws {WavepoolError} INPUT_NOT_FOUND */
 async function keyIn(file: string): Promise<string> {
-  const text = await readFile(file, 'utf8').catch((cause: unknown) => {
-    const why = cause instanceof Error ? cause.message : String(cause);
-    throw new WavepoolError('INPUT_NOT_FOUND', `${file} (${why})`, { cause });
+  const text = await readFile(file, 'utf8').catch((error: unknown) => {
+    throw notReadable(file, error);
   });
   return text.trim();
 }
