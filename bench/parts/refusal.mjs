@@ -6,7 +6,7 @@ import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { addonPath } from '../../dist/src/engine/binding.js';
+import { builtAddonPath } from '../../dist/src/engine/binding.js';
 import { NativeEngine } from '../../dist/src/engine/native-engine.js';
 import { writeGguf } from '../../dist/src/models/gguf-writer.js';
 import { systemClock } from '../../dist/src/runtime/clock.js';
@@ -77,13 +77,13 @@ export const refusal = {
   title: 'Refusal of a request behind overdue work',
   share: 0.2,
   missing: () =>
-    existsSync(addonPath('addon_test.node')) ? undefined : 'npm run build:native -- --tests',
+    existsSync(builtAddonPath('addon_test.node')) ? undefined : 'npm run build:native -- --tests',
   settings: (seconds) => ({ requests: Math.round(Math.min(2_000, Math.max(100, seconds * 100))) }),
   estimate: ({ requests }) => 2 * SLOTS.length * (0.3 + requests / 3_000),
   async measure({ requests }) {
     const folder = mkdtempSync(path.join(tmpdir(), 'wavepool-bench-'));
     try {
-      const engine = new NativeEngine({ addon: addonPath('addon_test.node') });
+      const engine = new NativeEngine({ addon: builtAddonPath('addon_test.node') });
       const weights = path.join(folder, 'hanging.gguf');
       await writeFake(weights);
       const file = path.join(SPEECH, 'jfk.mp3');
