@@ -2,39 +2,54 @@
  * Every test, on a machine with nothing but Node: set-up, style, C++ tests (plain, then under ASan+UBSan and TSan),
  * then Vitest. Ends with one line: N passed, N failed.
  */
-import { spawnSync } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import { existsSync, mkdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
 import path from 'node:path';
 import process from 'node:process';
 import { ROOT, setup } from './setup.mjs';
 
 const REPORTS = path.join(ROOT, 'build/test-reports');
+/** Processes among which the tests of the C++ program are divided: most tests have one thread. Two are what the memory of a small machine holds. */
+const SHARDS = Math.min(availableParallelism(), 2);
 const totals = { passed: 0, failed: 0, skipped: 0 };
 
-function step(title, command, args, env = {}) {
+/** Runs `work`, telling what it is and how long it took. */
+async function step(title, work) {
   console.log(`\n── ${title}`);
   const started = Date.now();
-  const { status, signal, error } = spawnSync(command, args, {
+  const result = await work();
+  console.log(`── ${title}: ${((Date.now() - started) / 1000).toFixed(0)} s`);
+  return result;
+}
+
+async function run(command, args, env = {}) {
+  const child = spawn(command, args, {
     cwd: ROOT,
     stdio: ['ignore', 'inherit', 'inherit'],
     env: { ...process.env, ...env },
   });
-  console.log(`── ${title}: ${((Date.now() - started) / 1000).toFixed(0)} s`);
-  if (error) console.error(error.message);
-  return status === 0 && signal === null;
+  try {
+    const [code] = await once(child, 'exit');
+    return code === 0;
+  } catch (error) {
+    console.error(error.message);
+    return false;
+  }
 }
 
 /** A step without counts of its own is one test. */
-function check(title, command, args) {
-  if (step(title, command, args)) totals.passed += 1;
+async function check(title, command, args) {
+  if (await step(title, () => run(command, args))) totals.passed += 1;
   else totals.failed += 1;
 }
 
 /** Runs a test program that writes a JSON report, and adds up what the report says. */
-function suite(title, report, command, args, env, count) {
+async function suite(report, command, args, env, count) {
   const file = path.join(REPORTS, report);
   rmSync(file, { force: true });
-  const ok = step(title, command, args(file), env);
+  const ok = await run(command, args(file), env);
   const counts = existsSync(file)
     ? count(JSON.parse(readFileSync(file, 'utf8')))
     : { passed: 0, failed: 0, skipped: 0 };
@@ -96,40 +111,41 @@ const NOT_UNDER_TSAN = [
   ]),
 ];
 
-function nativeTests(title, folder, models, filter = '*') {
-  const env = {
-    WAVEPOOL_TEST_MODELS: models,
-    ASAN_OPTIONS: 'detect_leaks=1',
-    UBSAN_OPTIONS: 'halt_on_error=1:print_stacktrace=1',
-    TSAN_OPTIONS: 'halt_on_error=1',
-  };
-  const report = `native-${path.basename(folder)}.json`;
-  suite(
-    title,
-    report,
-    `${folder}/native_tests`,
-    (file) => ['--gtest_brief=1', `--gtest_filter=${filter}`, `--gtest_output=json:${file}`],
-    env,
-    gtestCounts,
-  );
+async function nativeTests(title, folder, models, filter = '*') {
+  const shard = (index) =>
+    suite(
+      `native-${path.basename(folder)}-${index}.json`,
+      `${folder}/native_tests`,
+      (file) => ['--gtest_brief=1', `--gtest_filter=${filter}`, `--gtest_output=json:${file}`],
+      {
+        WAVEPOOL_TEST_MODELS: models,
+        ASAN_OPTIONS: 'detect_leaks=1',
+        UBSAN_OPTIONS: 'halt_on_error=1:print_stacktrace=1',
+        TSAN_OPTIONS: 'halt_on_error=1',
+        GTEST_TOTAL_SHARDS: String(SHARDS),
+        GTEST_SHARD_INDEX: String(index),
+      },
+      gtestCounts,
+    );
+  await step(title, () => Promise.all(Array.from({ length: SHARDS }, (_, index) => shard(index))));
 }
 
-function main() {
+async function main() {
   mkdirSync(REPORTS, { recursive: true });
   setup({ forTests: true });
   const models = linkModels();
-  check('style and types', 'npm', ['run', '--silent', 'lint']);
-  nativeTests('C++ tests', path.join(ROOT, 'build/release'), models);
+  await check('style and types', 'npm', ['run', '--silent', 'lint']);
+  await nativeTests('C++ tests', path.join(ROOT, 'build/release'), models);
   for (const [name, sanitizer, filter] of [
     ['asan', 'address,undefined', '*'],
     ['tsan', 'thread', `-${NOT_UNDER_TSAN.join(':')}`],
   ]) {
-    check(`build with -fsanitize=${sanitizer}`, process.execPath, [
+    await check(`build with -fsanitize=${sanitizer}`, process.execPath, [
       'scripts/build-native.mjs',
       `--sanitize=${sanitizer}`,
     ]);
     const folder = path.join(ROOT, 'build', name);
-    nativeTests(`C++ tests, -fsanitize=${sanitizer}`, folder, models, filter);
+    await nativeTests(`C++ tests, -fsanitize=${sanitizer}`, folder, models, filter);
   }
   const vitest = (file) => [
     'node_modules/vitest/vitest.mjs',
@@ -138,11 +154,13 @@ function main() {
     '--reporter=json',
     `--outputFile.json=${file}`,
   ];
-  suite('TypeScript tests', 'vitest.json', process.execPath, vitest, {}, vitestCounts);
+  await step('TypeScript tests', () =>
+    suite('vitest.json', process.execPath, vitest, {}, vitestCounts),
+  );
 }
 
 try {
-  main();
+  await main();
 } catch (error) {
   console.error(`\nStopped: ${error.message}`);
   totals.failed += 1;
