@@ -16,7 +16,7 @@ bench/results/PART.json, and from those docs/performance.md and docs/charts; \`n
 
   --minutes N          time for all parts together; sizes are chosen to fit (default 45)
   --quick              a look in ${QUICK_MINUTES} minutes; results go to bench/results/quick and are printed, not published
-  --plan               say what would be measured and how long it would take, and end
+  --plan               say what would be measured and how long it would take, and end (sets up first)
   --rounds N           exactly so many rounds; otherwise until the ratios settle (2 to 7)
   --audio-seconds N    audio of parts that measure one long file, speech detection or decoding
   --files N            clips, files or jobs of the other parts
