@@ -1,57 +1,18 @@
 #include "models/moonshine/session.h"
 
 #include <algorithm>
-#include <cmath>
 #include <new>
 #include <string>
 #include <utility>
 
+#include "framework/offline_limits.h"
 #include "framework/session_pool.h"
 
 namespace wavepool::moonshine {
 namespace {
 
-constexpr std::size_t kMostItems = 256;
-
-void check_options(const SessionOptions& options) {
-    if (options.mode != RunMode::kOffline) {
-        throw Error(ErrorCode::kInvalidRequest, "moonshine runs offline only");
-    }
-    if (options.threads < 1 || options.threads > CpuBackend::kMaxThreads) {
-        throw Error(ErrorCode::kInvalidRequest,
-                    "a session has 1 to " + std::to_string(CpuBackend::kMaxThreads) +
-                        " threads, not " + std::to_string(options.threads));
-    }
-    if (options.max_batch < 1 || options.max_batch > kMostItems) {
-        throw Error(ErrorCode::kInvalidRequest, "a batch has 1 to " + std::to_string(kMostItems) +
-                                                    " items, not " +
-                                                    std::to_string(options.max_batch));
-    }
-    if (!(options.max_segment_seconds >= 0 &&
-          options.max_segment_seconds <= kLongestSegmentSeconds)) {
-        throw Error(ErrorCode::kInvalidRequest,
-                    "moonshine takes segments of up to " +
-                        std::to_string(std::lround(kLongestSegmentSeconds)) + " s");
-    }
-}
-
-std::int64_t longest_samples(const SessionOptions& options) {
-    const double seconds =
-        options.max_segment_seconds > 0 ? options.max_segment_seconds : kLongestSegmentSeconds;
-    return std::max<std::int64_t>(std::llround(std::ceil(seconds * kSampleRate)), 1);
-}
-
-/// Louder than any recording; beyond it a product could leave the range of f16.
-constexpr float kLoudest = 16;
-
-void check_samples(std::span<float> samples) {
-    for (float& sample : samples) {
-        if (!std::isfinite(sample)) {
-            throw Error(ErrorCode::kInvalidRequest, "a sample is not a finite number");
-        }
-        sample = std::clamp(sample, -kLoudest, kLoudest);
-    }
-}
+constexpr OfflineLimits kLimits{
+    .family = "moonshine", .most_items = 256, .longest_seconds = kLongestSegmentSeconds};
 
 constexpr std::string_view kSuppressBlank = "suppressBlank";
 
@@ -99,7 +60,7 @@ std::int64_t token_limit(std::int64_t samples) noexcept {
 namespace {
 
 NetworkLimits network_limits(const SessionOptions& options) {
-    const std::int64_t longest = longest_samples(options);
+    const std::int64_t longest = kLimits.longest_samples(options);
     return {.rows = static_cast<std::int64_t>(options.max_batch),
             .samples = longest + 2 * kSilenceAroundSamples,
             .tokens = token_limit(longest),
@@ -109,7 +70,7 @@ NetworkLimits network_limits(const SessionOptions& options) {
 }  // namespace
 
 std::size_t Session::bytes(const Checkpoint& checkpoint, const SessionOptions& options) {
-    check_options(options);
+    kLimits.check(options);
     const NetworkLimits limits = network_limits(options);
     return checkpoint.network_bytes(limits) +
            static_cast<std::size_t>(limits.samples) * sizeof(float) +
@@ -118,8 +79,8 @@ std::size_t Session::bytes(const Checkpoint& checkpoint, const SessionOptions& o
 
 Session::Session(std::shared_ptr<const SharedModel> model, const SessionOptions& options)
     : model_(std::move(model)), options_(options) {
-    check_options(options);
-    longest_samples_ = longest_samples(options);
+    kLimits.check(options);
+    longest_samples_ = kLimits.longest_samples(options);
     const NetworkLimits limits = network_limits(options);
     network_ = model_->checkpoint->make_network(limits);
     samples_.reserve(static_cast<std::size_t>(limits.samples));
@@ -130,22 +91,8 @@ Session::Session(std::shared_ptr<const SharedModel> model, const SessionOptions&
 std::string_view Session::family() const noexcept { return "moonshine"; }
 
 void Session::prepare(const TaskRequest& request) {
-    if (!request.audio.store) throw Error(ErrorCode::kInvalidRequest, "a request without audio");
+    check_segment(request.audio, longest_samples_);
     check_request_options(request.options);
-    const AudioSegment& audio = request.audio;
-    if (audio.count == 0) throw Error(ErrorCode::kInputEmpty, "a segment without samples");
-    const std::int64_t end = audio.store->end();
-    if (audio.count < 0 || audio.start < audio.store->begin() || audio.start > end ||
-        audio.count > end - audio.start) {
-        throw Error(ErrorCode::kInvalidRequest, "segment " + std::to_string(audio.start) + " + " +
-                                                    std::to_string(audio.count) +
-                                                    " is not within the resident audio");
-    }
-    if (audio.count > longest_samples_) {
-        throw Error(ErrorCode::kInputTooLarge, "a segment of " + std::to_string(audio.count) +
-                                                   " samples; at most " +
-                                                   std::to_string(longest_samples_) + " fit");
-    }
 }
 
 std::size_t Session::private_bytes() const noexcept {
@@ -153,11 +100,7 @@ std::size_t Session::private_bytes() const noexcept {
            inputs_.capacity() * sizeof(DecodeInput) + next_.capacity() * sizeof(std::int32_t);
 }
 
-TaskResult Session::run(const TaskRequest& request) {
-    TaskOutcome outcome = std::move(run_batch(std::span(&request, 1)).front());
-    if (Error* error = std::get_if<Error>(&outcome)) throw Error(*error);
-    return std::get<TaskResult>(std::move(outcome));
-}
+TaskResult Session::run(const TaskRequest& request) { return run_alone(*this, request); }
 
 std::size_t Session::parallel_session_capacity() const noexcept { return kMaxParallelSessions; }
 
@@ -308,11 +251,7 @@ class Session::Batch {
 
 std::vector<TaskOutcome> Session::run_batch(std::span<const TaskRequest> requests,
                                             const OnResult& on_result) {
-    if (requests.size() > options_.max_batch) {
-        throw Error(ErrorCode::kInvalidRequest, "a batch of " + std::to_string(requests.size()) +
-                                                    " items; at most " +
-                                                    std::to_string(options_.max_batch) + " fit");
-    }
+    check_batch(requests.size(), options_.max_batch);
     return Batch(*this, requests, on_result).run();
 }
 
@@ -324,8 +263,7 @@ void Session::encode(const TaskRequest& request, std::int64_t row, std::int64_t 
     const auto before = static_cast<std::size_t>(around);
     samples_.assign(count + 2 * before, 0.0F);
     const std::span<float> clip = std::span(samples_).subspan(before, count);
-    request.audio.store->copy(request.audio.start, clip);
-    check_samples(clip);
+    copy_samples(request.audio, clip);
     network_->encode(samples_, row, [&request] { return request.cancel.cancelled(); });
 }
 

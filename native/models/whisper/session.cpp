@@ -1,61 +1,25 @@
 #include "models/whisper/session.h"
 
 #include <algorithm>
-#include <cmath>
 #include <new>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "framework/error.h"
+#include "framework/offline_limits.h"
 #include "framework/session_pool.h"
 #include "models/whisper/guards.h"
 
 namespace wavepool::whisper {
 namespace {
 
-constexpr std::size_t kMostItems = 64;
+constexpr OfflineLimits kLimits{
+    .family = "whisper", .most_items = 64, .longest_seconds = kLongestSegmentSeconds};
 
 const SessionOptions& checked(const SessionOptions& options) {
-    if (options.mode != RunMode::kOffline) {
-        throw Error(ErrorCode::kInvalidRequest, "whisper runs offline only");
-    }
-    if (options.threads < 1 || options.threads > CpuBackend::kMaxThreads) {
-        throw Error(ErrorCode::kInvalidRequest,
-                    "a session has 1 to " + std::to_string(CpuBackend::kMaxThreads) +
-                        " threads, not " + std::to_string(options.threads));
-    }
-    if (options.max_batch < 1 || options.max_batch > kMostItems) {
-        throw Error(ErrorCode::kInvalidRequest, "a batch has 1 to " + std::to_string(kMostItems) +
-                                                    " items, not " +
-                                                    std::to_string(options.max_batch));
-    }
-    if (!(options.max_segment_seconds >= 0 &&
-          options.max_segment_seconds <= kLongestSegmentSeconds)) {
-        throw Error(ErrorCode::kInvalidRequest,
-                    "whisper takes segments of up to " +
-                        std::to_string(std::lround(kLongestSegmentSeconds)) + " s");
-    }
+    kLimits.check(options);
     return options;
-}
-
-std::int64_t longest_samples(const SessionOptions& options) {
-    const double seconds =
-        options.max_segment_seconds > 0 ? options.max_segment_seconds : kLongestSegmentSeconds;
-    return std::max<std::int64_t>(
-        std::llround(std::ceil(seconds * static_cast<double>(kSampleRate))), 1);
-}
-
-/// Louder than any recording; beyond it a product could leave the range of f16.
-constexpr float kLoudest = 16;
-
-void check_samples(std::span<float> samples) {
-    for (float& sample : samples) {
-        if (!std::isfinite(sample)) {
-            throw Error(ErrorCode::kInvalidRequest, "a sample is not a finite number");
-        }
-        sample = std::clamp(sample, -kLoudest, kLoudest);
-    }
 }
 
 /// Rows of a network keep all keys and values of their windows. Those of more than so many bytes
@@ -68,7 +32,7 @@ NetworkLimits network_limits(const Parameters& sizes, const SessionOptions& opti
         kKeyAndValue * sizes.state * sizes.text_layers * (kAudioContext + kTextContext);
     const auto most = static_cast<std::int64_t>(options.max_batch);
     return {.rows = std::clamp<std::int64_t>(kMostCacheBytes / row_bytes, 1, most),
-            .samples = std::max(longest_samples(options), kShortestSamples),
+            .samples = std::max(kLimits.longest_samples(options), kShortestSamples),
             .threads = options.threads};
 }
 
@@ -96,7 +60,7 @@ std::size_t Session::bytes(const Parameters& sizes, const NetworkWeights* networ
     const std::size_t descriptions =
         kGraphs * (4096 * ggml_tensor_overhead() + ggml_graph_overhead());
     const std::size_t likelihoods = 3 * vocabulary * sizeof(float);
-    const auto clip = static_cast<std::size_t>(longest_samples(options)) * sizeof(float);
+    const auto clip = static_cast<std::size_t>(kLimits.longest_samples(options)) * sizeof(float);
     const std::size_t ours =
         network == nullptr ? 0 : network->network_bytes(network_limits(sizes, options)) + clip;
     return caches + graphs + descriptions + likelihoods + clip + ours;
@@ -105,7 +69,7 @@ std::size_t Session::bytes(const Parameters& sizes, const NetworkWeights* networ
 Session::Session(std::shared_ptr<const SharedModel> model, const SessionOptions& options)
     : model_(std::move(model)),
       options_(checked(options)),
-      longest_samples_(longest_samples(options)),
+      longest_samples_(kLimits.longest_samples(options)),
       recognizer_(model_, options.threads) {
     if (model_->network == nullptr) return;
     network_ = model_->network->make_network(network_limits(model_->parameters, options));
@@ -114,22 +78,8 @@ Session::Session(std::shared_ptr<const SharedModel> model, const SessionOptions&
 std::string_view Session::family() const noexcept { return "whisper"; }
 
 void Session::prepare(const TaskRequest& request) {
-    if (!request.audio.store) throw Error(ErrorCode::kInvalidRequest, "a request without audio");
+    check_segment(request.audio, longest_samples_);
     static_cast<void>(read_options(request.options, model_->parameters));
-    const AudioSegment& audio = request.audio;
-    if (audio.count == 0) throw Error(ErrorCode::kInputEmpty, "a segment without samples");
-    const std::int64_t end = audio.store->end();
-    if (audio.count < 0 || audio.start < audio.store->begin() || audio.start > end ||
-        audio.count > end - audio.start) {
-        throw Error(ErrorCode::kInvalidRequest, "segment " + std::to_string(audio.start) + " + " +
-                                                    std::to_string(audio.count) +
-                                                    " is not within the resident audio");
-    }
-    if (audio.count > longest_samples_) {
-        throw Error(ErrorCode::kInputTooLarge, "a segment of " + std::to_string(audio.count) +
-                                                   " samples; at most " +
-                                                   std::to_string(longest_samples_) + " fit");
-    }
 }
 
 std::size_t Session::private_bytes() const noexcept {
@@ -143,15 +93,10 @@ void Session::read(const TaskRequest& request, Clip& clip) const {
     clip.samples.assign(static_cast<std::size_t>(std::max(audio.count, kShortestSamples)), 0.0F);
     const std::span<float> heard =
         std::span(clip.samples).first(static_cast<std::size_t>(audio.count));
-    audio.store->copy(audio.start, heard);
-    check_samples(heard);
+    copy_samples(audio, heard);
 }
 
-TaskResult Session::run(const TaskRequest& request) {
-    TaskOutcome outcome = std::move(run_batch(std::span(&request, 1)).front());
-    if (Error* error = std::get_if<Error>(&outcome)) throw Error(*error);
-    return std::get<TaskResult>(std::move(outcome));
-}
+TaskResult Session::run(const TaskRequest& request) { return run_alone(*this, request); }
 
 TaskResult Session::run_stock(const TaskRequest& request, Recognizer::Context context) {
     read(request, clip_);
@@ -161,11 +106,7 @@ TaskResult Session::run_stock(const TaskRequest& request, Recognizer::Context co
 
 std::vector<TaskOutcome> Session::run_batch(std::span<const TaskRequest> requests,
                                             const OnResult& on_result) {
-    if (requests.size() > options_.max_batch) {
-        throw Error(ErrorCode::kInvalidRequest, "a batch of " + std::to_string(requests.size()) +
-                                                    " items; at most " +
-                                                    std::to_string(options_.max_batch) + " fit");
-    }
+    check_batch(requests.size(), options_.max_batch);
     std::vector<TaskOutcome> outcomes(requests.size());
     const auto end = [&](std::size_t index, TaskOutcome outcome) {
         outcomes[index] = std::move(outcome);
