@@ -6,13 +6,11 @@
 #include <array>
 #include <cmath>
 
+#include "kernels/packed/tiled_product.h"
 #include "kernels/packed/vectors.h"
 
 namespace wavepool::kernels {
 namespace {
-
-/// A tile of columns that stays in the first-level cache beside a panel.
-constexpr std::int64_t kTileBytes = 16384;
 
 /// Below it a column or row counts as zeros: its inverse would not be finite.
 constexpr float kLeast = 1e-30F;
@@ -130,23 +128,13 @@ void quantize_column(const float* x, std::int64_t length, const ByteColumns& col
 
 void multiply(const ByteTiles& tiles, const ByteMatrix& matrix, PanelRange panels,
               const ByteColumns& columns, std::int64_t count, Write write, Products out) noexcept {
-    const std::int64_t most =
-        std::clamp<std::int64_t>(kTileBytes / matrix.columns(), 1, tiles.columns);
-    // Tiles of about one size: a last one of a single column would be slow.
-    const std::int64_t parts = (count + most - 1) / most;
-    alignas(64) std::array<std::int32_t, kMostTileColumns * kPanelRows> sums;
     for (std::int64_t panel = panels.begin; panel < panels.end; ++panel) {
         const PanelWriter writer(matrix, panel, columns, write, out);
-        for (std::int64_t part = 0; part < parts; ++part) {
-            const std::int64_t first = count * part / parts;
-            const std::int64_t width = count * (part + 1) / parts - first;
-            tiles.multiply(matrix.panel(panel), matrix.columns() / 4,
-                           columns.values.data() + first * columns.stride, columns.stride, width,
-                           sums.data());
-            for (std::int64_t i = 0; i < width; ++i) {
-                writer.write(first + i, sums.data() + i * kPanelRows);
-            }
-        }
+        multiply_panel(tiles, matrix.panel(panel), matrix.columns(), columns.values.data(),
+                       columns.stride, count,
+                       [&writer](std::int64_t column, const std::int32_t* sums) {
+                           writer.write(column, sums);
+                       });
         out.values += kPanelRows;
     }
 }

@@ -6,21 +6,14 @@
 #include <array>
 #include <limits>
 
+#include "kernels/packed/tiled_product.h"
 #include "kernels/packed/vectors.h"
 
 namespace wavepool::kernels {
 namespace {
 
-/// A tile of columns that stays in the first-level cache beside a panel.
-constexpr std::int64_t kTileBytes = 16384;
-
 /// Below it a column counts as zeros: its inverse would not be finite.
 constexpr float kLeast = 1e-30F;
-
-std::int64_t tile_columns(const Tiles& tiles, const PackedMatrix& matrix) {
-    const auto size = matrix.columns() * static_cast<std::int64_t>(sizeof(std::int16_t));
-    return std::clamp<std::int64_t>(kTileBytes / size, 1, tiles.columns);
-}
 
 /// Scales the sums of one panel and writes them.
 class PanelWriter {
@@ -143,22 +136,13 @@ void quantize_column(const PackedMatrix& matrix, const float* x, const Columns& 
 
 void multiply(const Tiles& tiles, const PackedMatrix& matrix, PanelRange panels,
               const Columns& columns, std::int64_t count, Write write, Products out) noexcept {
-    const std::int64_t most = tile_columns(tiles, matrix);
-    // Tiles of about one size: a last one of a single column would be slow.
-    const std::int64_t parts = (count + most - 1) / most;
-    alignas(64) std::array<std::int32_t, kMostTileColumns * kPanelRows> sums;
     for (std::int64_t panel = panels.begin; panel < panels.end; ++panel) {
         const PanelWriter writer(matrix, panel, columns, write, out);
-        for (std::int64_t part = 0; part < parts; ++part) {
-            const std::int64_t first = count * part / parts;
-            const std::int64_t width = count * (part + 1) / parts - first;
-            tiles.multiply(matrix.panel(panel), matrix.columns() / 2,
-                           columns.values.data() + first * columns.stride, columns.stride, width,
-                           sums.data());
-            for (std::int64_t i = 0; i < width; ++i) {
-                writer.write(first + i, sums.data() + i * kPanelRows);
-            }
-        }
+        multiply_panel(tiles, matrix.panel(panel), matrix.columns(), columns.values.data(),
+                       columns.stride, count,
+                       [&writer](std::int64_t column, const std::int32_t* sums) {
+                           writer.write(column, sums);
+                       });
         out.values += kPanelRows;
     }
 }
