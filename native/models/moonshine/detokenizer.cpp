@@ -4,12 +4,12 @@
 #include <charconv>
 #include <string_view>
 
+#include "framework/utf8.h"
+
 namespace wavepool::moonshine {
 namespace {
 
-constexpr std::string_view kSpaceMark = "\xE2\x96\x81";    // U+2581
-constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
-constexpr std::string_view kWhiteSpace = " \t\r\n";
+constexpr std::string_view kSpaceMark = "\xE2\x96\x81";  // U+2581
 
 /// What a piece adds to the text.
 std::string piece_bytes(std::string_view piece) {
@@ -33,47 +33,6 @@ std::string piece_bytes(std::string_view piece) {
     return result;
 }
 
-bool is_continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xC0U) == 0x80U; }
-
-/// Bytes of the well-formed character at the start of `text`, or 0.
-std::size_t character_length(std::string_view text) {
-    const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-    const unsigned lead = byte(0);
-    if (lead < 0x80) return 1;
-    const std::size_t length = lead >= 0xC2 && lead <= 0xDF   ? 2
-                               : lead >= 0xE0 && lead <= 0xEF ? 3
-                               : lead >= 0xF0 && lead <= 0xF4 ? 4
-                                                              : 0;
-    if (length == 0 || length > text.size()) return 0;
-    for (std::size_t i = 1; i < length; ++i) {
-        if (!is_continuation(text[i])) return 0;
-    }
-    // Overlong forms, surrogates and what lies beyond U+10FFFF.
-    if ((lead == 0xE0 && byte(1) < 0xA0) || (lead == 0xED && byte(1) > 0x9F) ||
-        (lead == 0xF0 && byte(1) < 0x90) || (lead == 0xF4 && byte(1) > 0x8F)) {
-        return 0;
-    }
-    return length;
-}
-
-std::string valid_utf8(std::string_view text) {
-    std::string result;
-    result.reserve(text.size());
-    while (!text.empty()) {
-        const std::size_t length = character_length(text);
-        if (length > 0) {
-            result += text.substr(0, length);
-            text.remove_prefix(length);
-            continue;
-        }
-        // One mark for a broken character, however many of its bytes are there.
-        text.remove_prefix(1);
-        while (!text.empty() && is_continuation(text.front())) text.remove_prefix(1);
-        result += kReplacement;
-    }
-    return result;
-}
-
 }  // namespace
 
 Detokenizer::Detokenizer(std::span<const std::string> pieces) {
@@ -91,10 +50,7 @@ std::string Detokenizer::text(std::span<const std::int32_t> tokens) const {
             joined += bytes_[static_cast<std::size_t>(token)];
         }
     }
-    const std::size_t first = joined.find_first_not_of(kWhiteSpace);
-    if (first == std::string::npos) return {};
-    const std::size_t last = joined.find_last_not_of(kWhiteSpace);
-    return valid_utf8(std::string_view(joined).substr(first, last - first + 1));
+    return valid_utf8(trimmed(joined));
 }
 
 }  // namespace wavepool::moonshine
