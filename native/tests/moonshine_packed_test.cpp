@@ -280,7 +280,8 @@ TEST_F(MoonshinePacked, GivesTheSameBitsWhateverTheTilesTheThreadsAndTheOtherRow
         CpuBackend backend(threads);
         Arena arena(Allocation::kReal);
         const Rotary rotary(arena, config, frames);
-        PackedCache cache(arena, config, limits.rows, limits.tokens, frames);
+        RowCaches cache(arena, limits.rows, cache_sizes(config, limits.tokens),
+                        cache_sizes(config, frames));
         PackedEncoder encoder(arena, *weights_, tiles, rotary, limits.samples, threads);
         PackedDecoder decoder(arena, *weights_, tiles, rotary, cache, limits);
         for (std::int64_t row = 0; row < rows; ++row) {

@@ -17,8 +17,15 @@ constexpr std::size_t kPhasesOfABlock = 8;
 
 }  // namespace
 
+PositionCache::Sizes cache_sizes(const Config& config, std::int64_t positions) noexcept {
+    return {.blocks = config.decoder_blocks,
+            .heads = config.heads,
+            .head_width = config.head_width(),
+            .positions = positions};
+}
+
 PackedDecoder::PackedDecoder(Arena& arena, const PackedWeights& weights, const Tiles& tiles,
-                             const Rotary& rotary, PackedCache& cache, const NetworkLimits& limits)
+                             const Rotary& rotary, RowCaches& cache, const NetworkLimits& limits)
     : weights_(weights),
       config_(weights.config()),
       tiles_(tiles),
@@ -102,7 +109,7 @@ void PackedDecoder::attend_to_self(std::size_t block, int index, int threads) {
     const std::int64_t width = config_.width;
     const float scale = attention_scale(config_);
     for_heads(index, threads, [&](std::int64_t row, std::int64_t head) {
-        PackedCache::Row& kept = cache_.row(row);
+        RowCaches::Row& kept = cache_.row(row);
         float* query = joint_.data() + row * 3 * width + head * config_.head_width();
         float* key = query + width;
         rotary_.rotate(query, kept.tokens);
@@ -121,7 +128,7 @@ void PackedDecoder::attend_to_frames(std::size_t block, int index, int threads) 
     const std::int64_t width = config_.width;
     const float scale = attention_scale(config_);
     for_heads(index, threads, [&](std::int64_t row, std::int64_t head) {
-        const PackedCache::Row& kept = cache_.row(row);
+        const RowCaches::Row& kept = cache_.row(row);
         float* query = joint_.data() + row * 3 * width + head * config_.head_width();
         for (std::int64_t d = 0; d < config_.head_width(); ++d) query[d] *= scale;
         attend(kept.cross.head(at, head, kept.frames), query, scratch.scores.data(),

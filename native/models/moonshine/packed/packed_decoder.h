@@ -5,20 +5,24 @@
 #include <vector>
 
 #include "kernels/packed/phases.h"
+#include "kernels/packed/row_caches.h"
 #include "models/moonshine/front_end.h"
 #include "models/moonshine/network.h"
 #include "models/moonshine/packed/layers.h"
-#include "models/moonshine/packed/packed_cache.h"
 #include "models/moonshine/packed/packed_weights.h"
 
 namespace wavepool::moonshine {
+
+/// What self or cross attention keeps of a row of up to so many positions.
+[[nodiscard]] PositionCache::Sizes cache_sizes(const Config& config,
+                                               std::int64_t positions) noexcept;
 
 /// One decode step of the first rows of the cache. Threads share the rows of each matrix, which
 /// each reads once for the whole batch, and the heads of all rows in the attention.
 class PackedDecoder {
   public:
     PackedDecoder(Arena& arena, const PackedWeights& weights, const Tiles& tiles,
-                  const Rotary& rotary, PackedCache& cache, const NetworkLimits& limits);
+                  const Rotary& rotary, RowCaches& cache, const NetworkLimits& limits);
 
     /// The graph that feeds inputs[i] to row i at the position the row is at.
     [[nodiscard]] ggml_cgraph* prepare(std::span<const DecodeInput> inputs);
@@ -58,7 +62,7 @@ class PackedDecoder {
     const Config& config_;
     Tiles tiles_;
     const Rotary& rotary_;
-    PackedCache& cache_;
+    RowCaches& cache_;
     std::span<float> rows_;    // [row][width], the residual stream
     std::span<float> joint_;   // [row][3 · width]: queries, keys, values
     std::span<float> mixed_;   // [row][width], what attention found

@@ -92,7 +92,7 @@ PackedEncoder::PackedEncoder(Arena& arena, const PackedWeights& weights, const T
     }
 }
 
-ggml_cgraph* PackedEncoder::prepare(std::span<const float> samples, PackedCache::Row& row) {
+ggml_cgraph* PackedEncoder::prepare(std::span<const float> samples, RowCaches::Row& row) {
     samples_ = samples;
     row_ = &row;
     counts_ = frame_counts(static_cast<std::int64_t>(samples.size()));

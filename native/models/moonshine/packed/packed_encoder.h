@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "kernels/packed/phases.h"
+#include "kernels/packed/row_caches.h"
 #include "models/moonshine/front_end.h"
 #include "models/moonshine/packed/layers.h"
-#include "models/moonshine/packed/packed_cache.h"
 #include "models/moonshine/packed/packed_weights.h"
 
 namespace wavepool::moonshine {
@@ -21,7 +21,7 @@ class PackedEncoder {
                   const Rotary& rotary, std::int64_t samples, int threads);
 
     /// The graph that encodes these samples, which must outlive it, into `row`.
-    [[nodiscard]] ggml_cgraph* prepare(std::span<const float> samples, PackedCache::Row& row);
+    [[nodiscard]] ggml_cgraph* prepare(std::span<const float> samples, RowCaches::Row& row);
 
   private:
     /// Of one thread.
@@ -74,7 +74,7 @@ class PackedEncoder {
     Phases phases_;
     // Of the current clip.
     std::span<const float> samples_;
-    PackedCache::Row* row_ = nullptr;
+    RowCaches::Row* row_ = nullptr;
     FrameCounts counts_;
     std::int64_t key_stride_ = 0;
 };

@@ -16,14 +16,14 @@ struct PackedState {
         : arena(allocation),
           rotary(arena, weights.config(),
                  std::max(frame_counts(limits.samples).frames, limits.tokens)),
-          cache(arena, weights.config(), limits.rows, limits.tokens,
-                frame_counts(limits.samples).frames),
+          cache(arena, limits.rows, cache_sizes(weights.config(), limits.tokens),
+                cache_sizes(weights.config(), frame_counts(limits.samples).frames)),
           encoder(arena, weights, tiles, rotary, limits.samples, limits.threads),
           decoder(arena, weights, tiles, rotary, cache, limits) {}
 
     Arena arena;
     Rotary rotary;
-    PackedCache cache;
+    RowCaches cache;
     PackedEncoder encoder;
     PackedDecoder decoder;
 };
@@ -38,7 +38,7 @@ class PackedNetwork final : public Network {
 
     void encode(std::span<const float> samples, std::int64_t row,
                 const AbortCheck& abort) override {
-        PackedCache::Row& target = state_.cache.row(row);
+        RowCaches::Row& target = state_.cache.row(row);
         target.frames = 0;
         target.tokens = 0;
         compute(state_.encoder.prepare(samples, target), abort);

@@ -13,7 +13,7 @@ constexpr float kAttentionScale = 0.125F;  // 1 / √kHeadWidth
 }  // namespace
 
 PackedDecoder::PackedDecoder(Arena& arena, const PackedWeights& weights, const ByteTiles& tiles,
-                             PackedCache& cache, const NetworkLimits& limits)
+                             RowCaches& cache, const NetworkLimits& limits)
     : weights_(weights),
       width_(weights.sizes.state),
       heads_(weights.sizes.text_heads),
@@ -98,7 +98,7 @@ void PackedDecoder::attend_to_self(std::size_t block, int index, int threads) {
     Scratch& scratch = scratch_[static_cast<std::size_t>(index)];
     const auto at = static_cast<std::int64_t>(block);
     for_heads(index, threads, [&](std::int64_t row, std::int64_t head) {
-        PackedCache::Row& kept = cache_.row(row);
+        RowCaches::Row& kept = cache_.row(row);
         float* query = joint_.data() + row * 3 * width_ + head * kHeadWidth;
         const float* key = query + width_;
         for (std::int64_t d = 0; d < kHeadWidth; ++d) query[d] *= kAttentionScale;
@@ -113,7 +113,7 @@ void PackedDecoder::attend_to_frames(std::size_t block, int index, int threads) 
     Scratch& scratch = scratch_[static_cast<std::size_t>(index)];
     const auto at = static_cast<std::int64_t>(block);
     for_heads(index, threads, [&](std::int64_t row, std::int64_t head) {
-        const PackedCache::Row& kept = cache_.row(row);
+        const RowCaches::Row& kept = cache_.row(row);
         float* query = joint_.data() + row * 3 * width_ + head * kHeadWidth;
         for (std::int64_t d = 0; d < kHeadWidth; ++d) query[d] *= kAttentionScale;
         attend(kept.cross.head(at, head, kept.frames), query, scratch.scores.data(),

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "kernels/packed/phases.h"
+#include "kernels/packed/row_caches.h"
 #include "models/whisper/network.h"
-#include "models/whisper/packed/packed_cache.h"
 #include "models/whisper/packed/packed_weights.h"
 
 namespace wavepool::whisper {
@@ -16,7 +16,7 @@ namespace wavepool::whisper {
 class PackedDecoder {
   public:
     PackedDecoder(Arena& arena, const PackedWeights& weights, const ByteTiles& tiles,
-                  PackedCache& cache, const NetworkLimits& limits);
+                  RowCaches& cache, const NetworkLimits& limits);
 
     /// The graph that feeds inputs[i] to row i at the position the row is at.
     [[nodiscard]] ggml_cgraph* prepare(std::span<const DecodeInput> inputs);
@@ -48,7 +48,7 @@ class PackedDecoder {
     std::int64_t width_;
     std::int64_t heads_;
     ByteTiles tiles_;
-    PackedCache& cache_;
+    RowCaches& cache_;
     std::int64_t padded_vocabulary_;
     std::span<float> rows_;    // [row][width], the residual stream
     std::span<float> joint_;   // [row][3 · width]: queries, keys, values

@@ -77,7 +77,7 @@ PackedEncoder::PackedEncoder(Arena& arena, const PackedWeights& weights, const B
 }
 
 ggml_cgraph* PackedEncoder::prepare(std::span<const float> clip, std::int64_t ticks,
-                                    std::int64_t frames, PackedCache::Row& row) {
+                                    std::int64_t frames, RowCaches::Row& row) {
     clip_ = clip;
     row_ = &row;
     heard_ = LogMel::frames(static_cast<std::int64_t>(clip.size()));

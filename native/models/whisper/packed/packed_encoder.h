@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "kernels/packed/phases.h"
+#include "kernels/packed/row_caches.h"
 #include "models/whisper/network.h"
-#include "models/whisper/packed/packed_cache.h"
 #include "models/whisper/packed/packed_weights.h"
 
 namespace wavepool::whisper {
@@ -23,7 +23,7 @@ class PackedEncoder {
     /// The graph that encodes a window of this clip, which must outlive it, into `row`; see
     /// Network::encode().
     [[nodiscard]] ggml_cgraph* prepare(std::span<const float> clip, std::int64_t ticks,
-                                       std::int64_t frames, PackedCache::Row& row);
+                                       std::int64_t frames, RowCaches::Row& row);
 
   private:
     /// Of one thread.
@@ -75,7 +75,7 @@ class PackedEncoder {
     Phases phases_;
     // Of the current window.
     std::span<const float> clip_;
-    PackedCache::Row* row_ = nullptr;
+    RowCaches::Row* row_ = nullptr;
     std::int64_t heard_ = 0;  // ticks of the clip that are not silence
     std::int64_t first_tick_ = 0;
     std::int64_t count_ = 0;  // frames

@@ -9,17 +9,26 @@
 namespace wavepool::whisper {
 namespace {
 
+/// What self or cross attention keeps of a row of up to so many positions.
+PositionCache::Sizes cache_sizes(const Parameters& sizes, std::int64_t positions) noexcept {
+    return {.blocks = sizes.text_layers,
+            .heads = sizes.text_heads,
+            .head_width = kHeadWidth,
+            .positions = positions};
+}
+
 /// All memory of one session and what computes in it.
 struct PackedState {
     PackedState(const PackedWeights& weights, const NetworkLimits& limits, const ByteTiles& tiles,
                 Allocation allocation)
         : arena(allocation),
-          cache(arena, weights.sizes, limits.rows),
+          cache(arena, limits.rows, cache_sizes(weights.sizes, kTextContext),
+                cache_sizes(weights.sizes, kAudioContext)),
           encoder(arena, weights, tiles, limits),
           decoder(arena, weights, tiles, cache, limits) {}
 
     Arena arena;
-    PackedCache cache;
+    RowCaches cache;
     PackedEncoder encoder;
     PackedDecoder decoder;
 };
@@ -34,7 +43,7 @@ class PackedNetwork final : public Network {
 
     void encode(std::span<const float> clip, std::int64_t ticks, std::int64_t frames,
                 std::int64_t row, const AbortCheck& abort) override {
-        PackedCache::Row& target = state_.cache.row(row);
+        RowCaches::Row& target = state_.cache.row(row);
         target.frames = 0;
         target.tokens = 0;
         compute(state_.encoder.prepare(clip, ticks, frames, target), abort);

@@ -4,14 +4,11 @@
 #include <vector>
 
 #include "kernels/packed/position_cache.h"
-#include "models/whisper/checkpoint.h"
 
-namespace wavepool::whisper {
+namespace wavepool::kernels {
 
-using namespace kernels;
-
-/// All that the decoder keeps of each row. Rows change places without their contents moving.
-class PackedCache {
+/// All that a decoder keeps of each row. Rows change places without their contents moving.
+class RowCaches {
   public:
     struct Row {
         PositionCache self;
@@ -20,7 +17,8 @@ class PackedCache {
         std::int64_t tokens = 0;  ///< fed to the decoder
     };
 
-    PackedCache(Arena& arena, const Parameters& sizes, std::int64_t rows);
+    RowCaches(Arena& arena, std::int64_t rows, const PositionCache::Sizes& self,
+              const PositionCache::Sizes& cross);
 
     [[nodiscard]] Row& row(std::int64_t index) noexcept {
         return rows_[static_cast<std::size_t>(index)];
@@ -31,4 +29,4 @@ class PackedCache {
     std::vector<Row> rows_;
 };
 
-}  // namespace wavepool::whisper
+}  // namespace wavepool::kernels
