@@ -43,8 +43,11 @@ CpuBackend::CpuBackend(int threads) : threads_(checked_threads(threads)) {
     ggml_backend_cpu_set_threadpool(backend_.get(), threadpool_.get());
 }
 
-void CpuBackend::compute(ggml_cgraph* graph, bool (*abort)(void*), void* abort_data) {
-    ggml_backend_cpu_set_abort_callback(backend_.get(), abort, abort_data);
+void CpuBackend::compute(ggml_cgraph* graph, const AbortCheck& abort) {
+    const auto poll = [](void* check) { return (*static_cast<const AbortCheck*>(check))(); };
+    // ggml's callback takes a mutable pointer; polling does not change the check.
+    if (abort)
+        ggml_backend_cpu_set_abort_callback(backend_.get(), poll, const_cast<AbortCheck*>(&abort));
     const ggml_status status = ggml_backend_graph_compute(backend_.get(), graph);
     ggml_backend_cpu_set_abort_callback(backend_.get(), nullptr, nullptr);
     switch (status) {

@@ -42,6 +42,10 @@ using GraphAllocatorPtr = std::unique_ptr<ggml_gallocr, GraphAllocatorDeleter>;
 /// Uploading, computing and destroying are not serialized.
 void construct_backend(const std::function<void()>& construct);
 
+/// Says whether to stop computing: a batch's, whether *every* member is cancelled. Polled from the
+/// middle of a computation; must not throw.
+using AbortCheck = std::function<bool()>;
+
 /// A CPU backend with a persistent threadpool of its own, for one session.
 class CpuBackend {
   public:
@@ -54,11 +58,10 @@ class CpuBackend {
     [[nodiscard]] ggml_backend_t get() const noexcept { return backend_.get(); }
     [[nodiscard]] int threads() const noexcept { return threads_; }
 
-    /// Computes `graph`. `abort`, if given, is polled after each node of the graph and must not
-    /// throw: a batch passes a predicate that says whether *every* member is cancelled. Throws
+    /// Computes `graph`. `abort`, if not empty, is polled after each node of the graph. Throws
     /// Error{kCancelled} when aborted, Error{kInsufficientMemory | kInternal} when ggml fails. The
     /// backend stays usable after each of them.
-    void compute(ggml_cgraph* graph, bool (*abort)(void*) = nullptr, void* abort_data = nullptr);
+    void compute(ggml_cgraph* graph, const AbortCheck& abort = {});
 
   private:
     int threads_;

@@ -37,15 +37,14 @@ class Graph {
         EXPECT_TRUE(ggml_gallocr_alloc_graph(allocator_.get(), graph_));
     }
 
-    std::vector<float> compute(CpuBackend& backend, bool (*abort)(void*) = nullptr,
-                               void* data = nullptr) {
+    std::vector<float> compute(CpuBackend& backend, const AbortCheck& abort = {}) {
         std::vector<float> identity(kSize * kSize, 0);
         for (std::int64_t i = 0; i < kSize; ++i) identity[i * kSize + (i + 1) % kSize] = 1;
         std::vector<float> ramp(kSize);
         for (std::int64_t i = 0; i < kSize; ++i) ramp[i] = static_cast<float>(i);
         ggml_backend_tensor_set(weights_, identity.data(), 0, ggml_nbytes(weights_));
         ggml_backend_tensor_set(input_, ramp.data(), 0, ggml_nbytes(input_));
-        backend.compute(graph_, abort, data);
+        backend.compute(graph_, abort);
         std::vector<float> result(kSize);
         ggml_backend_tensor_get(output_, result.data(), 0, ggml_nbytes(output_));
         return result;
@@ -90,9 +89,8 @@ TEST(CpuBackend, AnAbortEndsTheGraphAndTheNextOneRuns) {
         CpuBackend backend(threads);
         Graph graph(backend, 100);
         int polls = 0;
-        const auto third_poll = [](void* polls) { return ++*static_cast<int*>(polls) == 3; };
-        EXPECT_EQ(code_thrown_by([&] { (void)graph.compute(backend, third_poll, &polls); }),
-                  "CANCELLED");
+        const auto third_poll = [&] { return ++polls == 3; };
+        EXPECT_EQ(code_thrown_by([&] { (void)graph.compute(backend, third_poll); }), "CANCELLED");
         EXPECT_EQ(polls, 3);
         EXPECT_EQ(graph.compute(backend), Graph::expected(100));
         EXPECT_EQ(polls, 3) << "the callback outlived its computation";

@@ -2,16 +2,13 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 
+#include "framework/backend.h"
 #include "models/moonshine/weights.h"
 
 namespace wavepool::moonshine {
-
-/// Says whether to stop computing. Polled from the middle of a computation; must not throw.
-using AbortCheck = std::function<bool()>;
 
 struct NetworkLimits {
     std::int64_t rows = 1;     ///< clips decoded together

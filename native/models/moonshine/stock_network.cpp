@@ -31,13 +31,13 @@ class StockNetwork final : public Network {
     void encode(std::span<const float> samples, std::int64_t row,
                 const AbortCheck& abort) override {
         cache_.row(row) = {};
-        compute(encoder_.prepare(samples, row), abort);
+        backend_.compute(encoder_.prepare(samples, row), abort);
         cache_.row(row).frames = frame_counts(static_cast<std::int64_t>(samples.size())).frames;
     }
 
     void decode(std::span<const DecodeInput> inputs, std::span<std::int32_t> next,
                 const AbortCheck& abort) override {
-        compute(decoder_.prepare(inputs), abort);
+        backend_.compute(decoder_.prepare(inputs), abort);
         for (std::size_t row = 0; row < inputs.size(); ++row) {
             next[row] = decoder_.next()[row];
             ++cache_.row(static_cast<std::int64_t>(row)).tokens;
@@ -51,12 +51,6 @@ class StockNetwork final : public Network {
     }
 
   private:
-    void compute(ggml_cgraph* graph, const AbortCheck& abort) {
-        const auto poll = [](void* check) { return (*static_cast<const AbortCheck*>(check))(); };
-        // ggml's callback takes a mutable pointer; polling does not change the check.
-        backend_.compute(graph, poll, const_cast<AbortCheck*>(&abort));
-    }
-
     std::shared_ptr<const Weights> weights_;
     CpuBackend backend_;
     Cache cache_;

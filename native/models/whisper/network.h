@@ -2,17 +2,14 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 
 #include "framework/allocation.h"
+#include "framework/backend.h"
 #include "models/whisper/checkpoint.h"
 
 namespace wavepool::whisper {
-
-/// Says whether to stop computing. Polled from the middle of a computation; must not throw.
-using AbortCheck = std::function<bool()>;
 
 struct NetworkLimits {
     std::int64_t rows = 1;     ///< windows decoded together

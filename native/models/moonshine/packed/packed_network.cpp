@@ -41,13 +41,13 @@ class PackedNetwork final : public Network {
         RowCaches::Row& target = state_.cache.row(row);
         target.frames = 0;
         target.tokens = 0;
-        compute(state_.encoder.prepare(samples, target), abort);
+        backend_.compute(state_.encoder.prepare(samples, target), abort);
         target.frames = frame_counts(static_cast<std::int64_t>(samples.size())).frames;
     }
 
     void decode(std::span<const DecodeInput> inputs, std::span<std::int32_t> next,
                 const AbortCheck& abort) override {
-        compute(state_.decoder.prepare(inputs), abort);
+        backend_.compute(state_.decoder.prepare(inputs), abort);
         for (std::size_t i = 0; i < inputs.size(); ++i) {
             const auto row = static_cast<std::int64_t>(i);
             next[i] = state_.decoder.next(row);
@@ -60,12 +60,6 @@ class PackedNetwork final : public Network {
     [[nodiscard]] std::size_t bytes() const noexcept override { return state_.arena.bytes(); }
 
   private:
-    void compute(ggml_cgraph* graph, const AbortCheck& abort) {
-        const auto poll = [](void* check) { return (*static_cast<const AbortCheck*>(check))(); };
-        // ggml's callback takes a mutable pointer; polling does not change the check.
-        backend_.compute(graph, poll, const_cast<AbortCheck*>(&abort));
-    }
-
     std::shared_ptr<const PackedWeights> weights_;
     CpuBackend backend_;
     PackedState state_;

@@ -46,12 +46,12 @@ class PackedNetwork final : public Network {
         RowCaches::Row& target = state_.cache.row(row);
         target.frames = 0;
         target.tokens = 0;
-        compute(state_.encoder.prepare(clip, ticks, frames, target), abort);
+        backend_.compute(state_.encoder.prepare(clip, ticks, frames, target), abort);
         target.frames = frames;
     }
 
     void decode(std::span<const DecodeInput> inputs, const AbortCheck& abort) override {
-        compute(state_.decoder.prepare(inputs), abort);
+        backend_.compute(state_.decoder.prepare(inputs), abort);
         for (std::size_t i = 0; i < inputs.size(); ++i) {
             ++state_.cache.row(static_cast<std::int64_t>(i)).tokens;
         }
@@ -66,12 +66,6 @@ class PackedNetwork final : public Network {
     [[nodiscard]] std::size_t bytes() const noexcept override { return state_.arena.bytes(); }
 
   private:
-    void compute(ggml_cgraph* graph, const AbortCheck& abort) {
-        const auto poll = [](void* check) { return (*static_cast<const AbortCheck*>(check))(); };
-        // ggml's callback takes a mutable pointer; polling does not change the check.
-        backend_.compute(graph, poll, const_cast<AbortCheck*>(&abort));
-    }
-
     std::shared_ptr<const PackedWeights> weights_;
     CpuBackend backend_;
     PackedState state_;
