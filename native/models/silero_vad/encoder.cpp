@@ -120,7 +120,7 @@ void Encoder::transform_frame(const Weights& weights, std::size_t frame,
 
 void Encoder::run(const Weights& weights, std::size_t count, Columns gates) noexcept {
     for (std::size_t w = 0; w < count; ++w) {
-        float* end = samples_.data() + w * kSamples + kContextSamples + kWindowSamples;
+        float* end = samples_.data() + w * kSamples + kInputSamples;
         for (std::size_t i = 0; i < kMirrored; ++i) end[i] = *(end - 2 - i);
     }
     for (std::size_t frame = 0; frame < kFrames; ++frame) {

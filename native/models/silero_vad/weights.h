@@ -10,7 +10,8 @@ namespace wavepool::silero_vad {
 
 inline constexpr std::size_t kWindowSamples = 512;  ///< new samples per probability
 inline constexpr std::size_t kContextSamples = 64;  ///< samples before them that the window sees
-inline constexpr std::size_t kFrameSamples = 256;   ///< of the short-time Fourier transform
+inline constexpr std::size_t kInputSamples = kContextSamples + kWindowSamples;
+inline constexpr std::size_t kFrameSamples = 256;  ///< of the short-time Fourier transform
 inline constexpr std::size_t kHopSamples = 128;
 inline constexpr std::size_t kFrames = 4;  ///< per window
 inline constexpr std::size_t kBins = kFrameSamples / 2 + 1;
