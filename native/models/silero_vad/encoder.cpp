@@ -66,8 +66,11 @@ void fold(const float* samples, const float* window, float* folded) noexcept {
     folded[kFoldedSineOdd + kQuarter] = odd[kQuarter];
 }
 
-Product whole(const PackedMatrix& matrix, bool rectify) noexcept {
-    return {.inputs = matrix.inputs(), .rectify = rectify};
+Product whole(const PackedMatrix& matrix) noexcept { return {.inputs = matrix.inputs()}; }
+
+/// Of a layer that sees another layer's rectified outputs and rectifies its own.
+Product inner(const PackedMatrix& matrix) noexcept {
+    return {.inputs = matrix.inputs(), .rectified = true, .rectify = true};
 }
 
 }  // namespace
@@ -98,7 +101,7 @@ void Encoder::fold_frame(const Weights& weights, std::size_t frame, std::size_t 
 void Encoder::transform_frame(const Weights& weights, std::size_t frame,
                               std::size_t count) noexcept {
     const auto transform = [&](const PackedMatrix& matrix, std::size_t from, std::size_t to) {
-        multiply(matrix, whole(matrix, false), {folded_.data() + from, kFolded},
+        multiply(matrix, whole(matrix), {folded_.data() + from, kFolded},
                  {spectrum_.data() + to, kSpectrum}, count);
     };
     transform(weights.cosine_odd, kFoldedCosineOdd, kRealOdd);
@@ -141,16 +144,17 @@ void Encoder::run(const Weights& weights, std::size_t count, Columns gates) noex
                  {conv1_.data() + frame * kConv1, kConv1Stride}, count);
     }
     // Stride 2: outputs at frames 0 (taps 1 and 2) and 2 (all taps).
-    multiply(weights.conv2, {.first_input = kConv1, .inputs = 2 * kConv1, .rectify = true},
+    multiply(weights.conv2,
+             {.first_input = kConv1, .inputs = 2 * kConv1, .rectified = true, .rectify = true},
              {conv1_.data(), kConv1Stride}, {conv2_.data(), 2 * kConv2}, count);
-    multiply(weights.conv2, whole(weights.conv2, true), {conv1_.data() + kConv1, kConv1Stride},
+    multiply(weights.conv2, inner(weights.conv2), {conv1_.data() + kConv1, kConv1Stride},
              {conv2_.data() + kConv2, 2 * kConv2}, count);
-    multiply(weights.conv3, whole(weights.conv3, true), {conv2_.data(), 2 * kConv2},
+    multiply(weights.conv3, inner(weights.conv3), {conv2_.data(), 2 * kConv2},
              {conv3_.data(), kConv3}, count);
-    multiply(weights.conv4, whole(weights.conv4, true), {conv3_.data(), kConv3},
-             {conv4_.data(), kConv4}, count);
-    multiply(weights.lstm_input, whole(weights.lstm_input, false), {conv4_.data(), kConv4}, gates,
+    multiply(weights.conv4, inner(weights.conv4), {conv3_.data(), kConv3}, {conv4_.data(), kConv4},
              count);
+    multiply(weights.lstm_input, {.inputs = kConv4, .rectified = true}, {conv4_.data(), kConv4},
+             gates, count);
 }
 
 }  // namespace wavepool::silero_vad
