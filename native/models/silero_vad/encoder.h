@@ -36,11 +36,14 @@ class Encoder {
 
     void fold_frame(const Weights& weights, std::size_t frame, std::size_t count) noexcept;
     void transform_frame(const Weights& weights, std::size_t frame, std::size_t count) noexcept;
+    void convolve_frames(const Weights& weights, std::size_t count) noexcept;
 
     std::vector<float> samples_;
     std::vector<float> folded_;
     std::vector<float> spectrum_;
     std::vector<float> magnitudes_;
+    std::vector<float> points_;
+    std::vector<float> products_;
     std::vector<float> conv1_;
     std::vector<float> conv2_;
     std::vector<float> conv3_;
