@@ -58,13 +58,13 @@ class VadSession final : public IVoiceTaskSession,
         std::size_t index;  ///< of its request
         const TaskRequest* request;
         VadState::Claim state;
-        Memory memory;                ///< becomes the state's when the request has succeeded
-        std::int64_t start;           ///< first sample of its next window
-        std::size_t windows;          ///< left to do
-        std::size_t row = 0;          ///< of `gates_`, where its last window was encoded to
-        std::size_t last_window = 0;  ///< in the round
-        std::optional<Error> error;   ///< ends the member after the round
-        TaskResult result;
+        Memory memory;                 ///< becomes the state's when the request has succeeded
+        std::int64_t start;            ///< first sample of its next window
+        std::size_t windows;           ///< left to do
+        std::size_t row = 0;           ///< of `gates_`, where its last window was encoded to
+        std::size_t last_window = 0;   ///< in the round
+        std::optional<Error> error{};  ///< ends the member after the round
+        TaskResult result{};
     };
 
     [[nodiscard]] static Member admit(const TaskRequest& request, std::size_t index);
