@@ -80,6 +80,8 @@ export const silence = {
   },
   document(result) {
     const { lines, charts } = besidePeer.document(result);
-    return { lines: [...lines, '', ...documentCosts(result.data.costs)], charts };
+    const { costs } = result.data;
+    // Results from before they were measured have none.
+    return { lines: costs === undefined ? lines : [...lines, '', ...documentCosts(costs)], charts };
   },
 };
