@@ -241,3 +241,13 @@ export function prepareSilence(cache, count) {
     });
   });
 }
+
+/** So many files of zeros, as a muted channel has them. */
+export function prepareZeros(cache, count, seconds = 60) {
+  return prepareFolder(cache, `zeros-${count}-${seconds}`, (folder) => {
+    const pcm = Buffer.alloc(seconds * BYTES_PER_SECOND);
+    return Array.from({ length: count }, (_, index) =>
+      write(folder, numbered('zeros', index), { pcm, reference: '' }),
+    );
+  });
+}

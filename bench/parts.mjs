@@ -5,11 +5,11 @@ import {
   moonshineEngine,
   moonshineHour,
   moonshineMixed,
-  silence,
 } from './parts/moonshine.mjs';
 import { queue, queueLength } from './parts/queue.mjs';
 import { refusal } from './parts/refusal.mjs';
 import { scaling } from './parts/scaling.mjs';
+import { silence } from './parts/silence.mjs';
 import { sweeping } from './parts/sweep.mjs';
 import { vad } from './parts/vad.mjs';
 import { whisperClips, whisperEngine, whisperHour } from './parts/whisper.mjs';

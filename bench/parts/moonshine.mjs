@@ -1,8 +1,8 @@
 /**
  * Moonshine tiny beside sherpa-onnx, the same int8 weights: the engine alone with its model loaded, and the whole command on
- * four workloads.
+ * three workloads.
  */
-import { prepareClips, prepareLong, prepareMixed, prepareSilence } from '../audio.mjs';
+import { prepareClips, prepareLong, prepareMixed } from '../audio.mjs';
 import { OurEngine, pullModel, runCommand } from '../ours.mjs';
 import { prepareSherpaModel, runSherpa, Sherpa } from '../sherpa.mjs';
 import { audioFor, CORES, contest, documentContest, timeFor } from './contest.mjs';
@@ -96,7 +96,7 @@ export const moonshineEngine = {
 };
 
 /** The whole command beside sherpa-onnx, loading included on both sides. */
-function commandPart({ name, title, share, sizes, prepare, peerSettings, args = [] }) {
+export function commandPart({ name, title, share, sizes, prepare, peerSettings, args = [] }) {
   const { speeds, overhead, unit, least, most, key } = sizes;
   const planned = { speeds, overhead };
   return {
@@ -128,7 +128,8 @@ function commandPart({ name, title, share, sizes, prepare, peerSettings, args = 
   };
 }
 
-const eachCore = { processes: CORES, threads: 1 };
+/** sherpa-onnx as its documentation has it use several cores. */
+export const eachCore = { processes: CORES, threads: 1 };
 
 export const moonshineClips = commandPart({
   name: 'moonshine-clips',
@@ -165,16 +166,4 @@ export const moonshineHour = commandPart({
   prepare: prepareLong,
   peerSettings: { processes: 1, threads: CORES, detects: true },
   args: LONG_FILE_ARGS,
-});
-
-export const silence = commandPart({
-  name: 'silence',
-  title: 'Moonshine tiny, `wavepool run`, silent files of 60 s',
-  share: 0.7,
-  sizes: {
-    ...{ key: 'files', unit: 60, least: 4, most: 200 },
-    ...{ speeds: [2_500, 900], overhead: 4 },
-  },
-  prepare: prepareSilence,
-  peerSettings: { ...eachCore, detects: true },
 });

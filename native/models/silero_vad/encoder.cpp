@@ -27,6 +27,8 @@ constexpr std::size_t kImaginaryOdd = kNyquist + kTileOutputs;
 constexpr std::size_t kImaginaryEven = kImaginaryOdd + kQuarter;
 constexpr std::size_t kSpectrum = kImaginaryEven + kQuarter;
 
+/// Of the magnitudes of a frame; filled up with zeros.
+constexpr std::size_t kBinStride = (kBins + 7) / 8 * 8;
 constexpr std::size_t kConv1 = 128;
 constexpr std::size_t kConv2 = 64;
 constexpr std::size_t kConv3 = 64;
@@ -66,8 +68,50 @@ void fold(const float* samples, const float* window, float* folded) noexcept {
     folded[kFoldedSineOdd + kQuarter] = odd[kQuarter];
 }
 
-Product whole(const PackedMatrix& matrix, bool rectify) noexcept {
-    return {.inputs = matrix.inputs(), .rectify = rectify};
+/// What the first convolution sees of a window's magnitudes: B transposed of Winograd's F(4, 3), of
+/// the four frames and one frame of zeros on either side.
+void to_points(const float* magnitudes, float* points) noexcept {
+    for (std::size_t i = 0; i < kBinStride; i += 8) {
+        const Float8 x0 = load(magnitudes + i);
+        const Float8 x1 = load(magnitudes + kBinStride + i);
+        const Float8 x2 = load(magnitudes + 2 * kBinStride + i);
+        const Float8 x3 = load(magnitudes + 3 * kBinStride + i);
+        const auto write = [&](std::size_t point, float factor, Float8 a, Float8 b) {
+            store(points + point * kBinStride + i, fused(broadcast(factor), a, b));
+        };
+        write(0, -5, x1, x3);
+        write(1, -4, x0 + x1, x2 + x3);
+        write(2, 4, x0 - x1, x3 - x2);
+        write(3, 2, x2 - x0, x3 - x1);
+        write(4, 2, x0 - x2, x3 - x1);
+        write(5, -5, x2, broadcast(4) * x0);
+    }
+}
+
+/// The rectified outputs of its four frames: A transposed.
+void from_points(const float* products, float* outputs) noexcept {
+    const Float8 zero = broadcast(0);
+    for (std::size_t i = 0; i < kConv1; i += 8) {
+        const auto product = [&](std::size_t point) { return load(products + point * kConv1 + i); };
+        const auto write = [&](std::size_t frame, Float8 value) {
+            store(outputs + frame * kConv1 + i, larger(value, zero));
+        };
+        const Float8 even1 = product(1) + product(2);
+        const Float8 odd1 = product(1) - product(2);
+        const Float8 even2 = product(3) + product(4);
+        const Float8 odd2 = product(3) - product(4);
+        write(0, product(0) + even1 + even2);
+        write(1, fused(broadcast(2), odd2, odd1));
+        write(2, fused(broadcast(4), even2, even1));
+        write(3, fused(broadcast(8), odd2, odd1) + product(5));
+    }
+}
+
+Product whole(const PackedMatrix& matrix) noexcept { return {.inputs = matrix.inputs()}; }
+
+/// Of a layer that sees another layer's rectified outputs and rectifies its own.
+Product inner(const PackedMatrix& matrix) noexcept {
+    return {.inputs = matrix.inputs(), .rectified = true, .rectify = true};
 }
 
 }  // namespace
@@ -76,15 +120,18 @@ Encoder::Encoder()
     : samples_(kMaxWindows * kSamples),
       folded_(kMaxWindows * kFolded),
       spectrum_(kMaxWindows * kSpectrum),
-      magnitudes_(kMaxWindows * kFrames * kBins),
+      magnitudes_(kMaxWindows * kFrames * kBinStride),
+      points_(kMaxWindows * kPoints * kBinStride),
+      products_(kMaxWindows * kPoints * kConv1),
       conv1_(kMaxWindows * kFrames * kConv1),
       conv2_(kMaxWindows * 2 * kConv2),
       conv3_(kMaxWindows * kConv3),
       conv4_(kMaxWindows * kConv4) {}
 
 std::size_t Encoder::bytes() noexcept {
-    constexpr std::size_t kWindowFloats = kSamples + kFolded + kSpectrum + kFrames * kBins +
-                                          kFrames * kConv1 + 2 * kConv2 + kConv3 + kConv4;
+    constexpr std::size_t kWindowFloats = kSamples + kFolded + kSpectrum + kFrames * kBinStride +
+                                          kPoints * (kBinStride + kConv1) + kFrames * kConv1 +
+                                          2 * kConv2 + kConv3 + kConv4;
     return kMaxWindows * kWindowFloats * sizeof(float);
 }
 
@@ -98,7 +145,7 @@ void Encoder::fold_frame(const Weights& weights, std::size_t frame, std::size_t 
 void Encoder::transform_frame(const Weights& weights, std::size_t frame,
                               std::size_t count) noexcept {
     const auto transform = [&](const PackedMatrix& matrix, std::size_t from, std::size_t to) {
-        multiply(matrix, whole(matrix, false), {folded_.data() + from, kFolded},
+        multiply(matrix, whole(matrix), {folded_.data() + from, kFolded},
                  {spectrum_.data() + to, kSpectrum}, count);
     };
     transform(weights.cosine_odd, kFoldedCosineOdd, kRealOdd);
@@ -108,7 +155,7 @@ void Encoder::transform_frame(const Weights& weights, std::size_t frame,
 
     for (std::size_t w = 0; w < count; ++w) {
         const float* spectrum = spectrum_.data() + w * kSpectrum;
-        float* magnitude = magnitudes_.data() + (w * kFrames + frame) * kBins;
+        float* magnitude = magnitudes_.data() + (w * kFrames + frame) * kBinStride;
         for (std::size_t i = 0; i < kNyquist; i += 8) {
             const Float8 real = load(spectrum + kRealOdd + i);
             const Float8 imaginary = load(spectrum + kImaginaryOdd + i);
@@ -118,9 +165,23 @@ void Encoder::transform_frame(const Weights& weights, std::size_t frame,
     }
 }
 
+void Encoder::convolve_frames(const Weights& weights, std::size_t count) noexcept {
+    constexpr std::size_t kInputs = kPoints * kBinStride;
+    constexpr std::size_t kOutputs = kPoints * kConv1;
+    for (std::size_t w = 0; w < count; ++w)
+        to_points(magnitudes_.data() + w * kFrames * kBinStride, points_.data() + w * kInputs);
+    for (std::size_t point = 0; point < kPoints; ++point) {
+        multiply(weights.conv1[point], whole(weights.conv1[point]),
+                 {points_.data() + point * kBinStride, kInputs},
+                 {products_.data() + point * kConv1, kOutputs}, count);
+    }
+    for (std::size_t w = 0; w < count; ++w)
+        from_points(products_.data() + w * kOutputs, conv1_.data() + w * kFrames * kConv1);
+}
+
 void Encoder::run(const Weights& weights, std::size_t count, Columns gates) noexcept {
     for (std::size_t w = 0; w < count; ++w) {
-        float* end = samples_.data() + w * kSamples + kContextSamples + kWindowSamples;
+        float* end = samples_.data() + w * kSamples + kInputSamples;
         for (std::size_t i = 0; i < kMirrored; ++i) end[i] = *(end - 2 - i);
     }
     for (std::size_t frame = 0; frame < kFrames; ++frame) {
@@ -128,29 +189,20 @@ void Encoder::run(const Weights& weights, std::size_t count, Columns gates) noex
         transform_frame(weights, frame, count);
     }
 
-    // Padding of one frame on both sides: the first and last frame lack a neighbor, hence a tap.
+    convolve_frames(weights, count);
     constexpr std::size_t kConv1Stride = kFrames * kConv1;
-    for (std::size_t frame = 0; frame < kFrames; ++frame) {
-        const std::size_t first = frame == 0 ? 0 : frame - 1;
-        const std::size_t end = frame + 1 == kFrames ? kFrames : frame + 2;
-        multiply(weights.conv1,
-                 {.first_input = frame == 0 ? kBins : 0,
-                  .inputs = (end - first) * kBins,
-                  .rectify = true},
-                 {magnitudes_.data() + first * kBins, kFrames * kBins},
-                 {conv1_.data() + frame * kConv1, kConv1Stride}, count);
-    }
     // Stride 2: outputs at frames 0 (taps 1 and 2) and 2 (all taps).
-    multiply(weights.conv2, {.first_input = kConv1, .inputs = 2 * kConv1, .rectify = true},
+    multiply(weights.conv2,
+             {.first_input = kConv1, .inputs = 2 * kConv1, .rectified = true, .rectify = true},
              {conv1_.data(), kConv1Stride}, {conv2_.data(), 2 * kConv2}, count);
-    multiply(weights.conv2, whole(weights.conv2, true), {conv1_.data() + kConv1, kConv1Stride},
+    multiply(weights.conv2, inner(weights.conv2), {conv1_.data() + kConv1, kConv1Stride},
              {conv2_.data() + kConv2, 2 * kConv2}, count);
-    multiply(weights.conv3, whole(weights.conv3, true), {conv2_.data(), 2 * kConv2},
+    multiply(weights.conv3, inner(weights.conv3), {conv2_.data(), 2 * kConv2},
              {conv3_.data(), kConv3}, count);
-    multiply(weights.conv4, whole(weights.conv4, true), {conv3_.data(), kConv3},
-             {conv4_.data(), kConv4}, count);
-    multiply(weights.lstm_input, whole(weights.lstm_input, false), {conv4_.data(), kConv4}, gates,
+    multiply(weights.conv4, inner(weights.conv4), {conv3_.data(), kConv3}, {conv4_.data(), kConv4},
              count);
+    multiply(weights.lstm_input, {.inputs = kConv4, .rectified = true}, {conv4_.data(), kConv4},
+             gates, count);
 }
 
 }  // namespace wavepool::silero_vad

@@ -19,10 +19,8 @@ class Encoder {
     Encoder();
 
     /// Where the context and the samples of window `index` go, before `run`.
-    [[nodiscard]] std::span<float, kContextSamples + kWindowSamples> samples(
-        std::size_t index) noexcept {
-        return std::span<float, kContextSamples + kWindowSamples>(
-            samples_.data() + index * kSamples, kContextSamples + kWindowSamples);
+    [[nodiscard]] std::span<float, kInputSamples> samples(std::size_t index) noexcept {
+        return std::span<float, kInputSamples>(samples_.data() + index * kSamples, kInputSamples);
     }
 
     /// Writes kGates values per window for the first `count` windows.
@@ -34,15 +32,18 @@ class Encoder {
   private:
     /// The transform's right side sees the window's end mirrored.
     static constexpr std::size_t kMirrored = 64;
-    static constexpr std::size_t kSamples = kContextSamples + kWindowSamples + kMirrored;
+    static constexpr std::size_t kSamples = kInputSamples + kMirrored;
 
     void fold_frame(const Weights& weights, std::size_t frame, std::size_t count) noexcept;
     void transform_frame(const Weights& weights, std::size_t frame, std::size_t count) noexcept;
+    void convolve_frames(const Weights& weights, std::size_t count) noexcept;
 
     std::vector<float> samples_;
     std::vector<float> folded_;
     std::vector<float> spectrum_;
     std::vector<float> magnitudes_;
+    std::vector<float> points_;
+    std::vector<float> products_;
     std::vector<float> conv1_;
     std::vector<float> conv2_;
     std::vector<float> conv3_;

@@ -60,12 +60,16 @@ struct Product {
     /// leaves out the taps that lie in its zero padding.
     std::size_t first_input = 0;
     std::size_t inputs = 0;
-    bool rectify = false;     ///< max(0, ·) at the end
+    bool rectified =
+        false;             ///< the inputs are outputs of a rectifier, a multiple of 8, at most 512
+    bool rectify = false;  ///< max(0, ·) at the end
     bool accumulate = false;  ///< start from what `out` holds instead of the bias
 };
 
 /// out[column] = matrix · in[column] for `count` columns. Each output is one chain of fused
 /// multiply-adds in the order of the inputs, so a column's bits do not depend on the other columns.
+/// Many rectified inputs are zero, and mostly the same ones: where neighboring columns agree, they
+/// are left out, which no sum notices.
 /// Writes matrix.outputs() floats per column.
 void multiply(const PackedMatrix& matrix, const Product& product, ConstColumns in, Columns out,
               std::size_t count) noexcept;

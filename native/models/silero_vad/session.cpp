@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <limits>
 #include <string>
 #include <utility>
 #include <variant>
@@ -17,6 +19,9 @@ constexpr std::size_t kRoundWindows = 48;
 
 /// Far beyond any audio; keeps the network's sums finite.
 constexpr float kLargestSample = 1e6F;
+
+/// The row of a window that was encoded in an earlier round: its gates are in the memory.
+constexpr std::size_t kRemembered = std::numeric_limits<std::size_t>::max();
 
 [[noreturn]] void refuse(const std::string& reason) {
     throw Error(ErrorCode::kInvalidRequest, "silero-vad: " + reason);
@@ -56,6 +61,7 @@ VadSession::VadSession(std::shared_ptr<const Weights> weights, const SessionOpti
     check_options(options);
     round_windows_ = round_windows(options);
     gates_.resize(round_windows_ * kGates);
+    rows_.reserve(round_windows_);
     hidden_.resize(options.max_batch * kHidden);
     cell_.resize(options.max_batch * kHidden);
 }
@@ -64,7 +70,7 @@ std::size_t VadSession::bytes(const SessionOptions& options) {
     check_options(options);
     const std::size_t floats = round_windows(options) * kGates + 2 * options.max_batch * kHidden;
     return sizeof(VadSession) + Encoder::bytes() + floats * sizeof(float) +
-           options.max_batch * sizeof(Member);
+           round_windows(options) * sizeof(std::size_t) + options.max_batch * sizeof(Member);
 }
 
 std::string_view VadSession::family() const noexcept { return "silero-vad"; }
@@ -72,7 +78,7 @@ std::string_view VadSession::family() const noexcept { return "silero-vad"; }
 std::size_t VadSession::private_bytes() const noexcept {
     return sizeof(*this) + Encoder::bytes() +
            (gates_.capacity() + hidden_.capacity() + cell_.capacity()) * sizeof(float) +
-           options_.max_batch * sizeof(Member);
+           rows_.capacity() * sizeof(std::size_t) + options_.max_batch * sizeof(Member);
 }
 
 std::size_t VadSession::parallel_session_capacity() const noexcept { return kMaxParallelSessions; }
@@ -103,15 +109,19 @@ VadSession::Member VadSession::admit(const TaskRequest& request, std::size_t ind
     }
     constexpr auto kWindow = static_cast<std::int64_t>(kWindowSamples);
     const auto windows = static_cast<std::size_t>(count / kWindow + (count % kWindow != 0 ? 1 : 0));
-    Member member{index, &request, std::move(claim), state->memory, start, windows, {}, {}};
+    Member member{.index = index,
+                  .request = &request,
+                  .state = std::move(claim),
+                  .memory = state->memory,
+                  .start = start,
+                  .windows = windows};
     member.result.probabilities.reserve(windows);
     return member;
 }
 
-void VadSession::fill_window(Member& member,
-                             std::span<float, kContextSamples + kWindowSamples> samples) {
+bool VadSession::fill_window(Member& member, std::span<float, kInputSamples> input) {
     const auto& [store, start, count] = member.request->audio;
-    const auto fresh = samples.subspan<kContextSamples>();
+    const auto fresh = input.subspan<kContextSamples>();
     const auto available = static_cast<std::size_t>(
         std::min<std::int64_t>(kWindowSamples, start + count - member.start));
     try {
@@ -127,9 +137,14 @@ void VadSession::fill_window(Member& member,
         member.error = error;
         std::ranges::fill(fresh, 0.0F);
     }
-    std::ranges::copy(member.memory.context, samples.begin());
-    std::ranges::copy(fresh.last<kContextSamples>(), member.memory.context.begin());
+    Memory& memory = member.memory;
+    std::ranges::copy(std::span(memory.input).last<kContextSamples>(), input.begin());
     member.start += kWindowSamples;
+    if (memory.encoded && std::memcmp(input.data(), memory.input.data(), input.size_bytes()) == 0)
+        return false;
+    std::ranges::copy(input, memory.input.begin());
+    memory.encoded = true;
+    return true;
 }
 
 void VadSession::encode(std::span<Member> members, std::size_t steps) {
@@ -139,13 +154,43 @@ void VadSession::encode(std::span<Member> members, std::size_t steps) {
         encoder_.run(*weights_, waiting, {gates_.data() + encoded * kGates, kGates});
         encoded += std::exchange(waiting, 0);
     };
+    rows_.clear();
+    for (Member& member : members) member.row = kRemembered;
     for (std::size_t step = 0; step < steps; ++step) {
         for (Member& member : members.first(active_members<Member>(members, step))) {
-            fill_window(member, encoder_.samples(waiting));
-            if (++waiting == Encoder::kMaxWindows) flush();
+            if (fill_window(member, encoder_.samples(waiting))) {
+                member.row = encoded + waiting;
+                if (++waiting == Encoder::kMaxWindows) flush();
+            }
+            member.last_window = rows_.size();
+            rows_.push_back(member.row);
         }
     }
     if (waiting > 0) flush();
+    spread(members, steps);
+}
+
+/// Brings the gates of each window from where it, or the one that it repeats, was encoded to. From
+/// the last window on: a row lies before all windows that need it.
+void VadSession::spread(std::span<Member> members, std::size_t steps) {
+    const auto row = [&](std::size_t index) {
+        return std::span<float, kGates>(gates_.data() + index * kGates, kGates);
+    };
+    std::size_t window = rows_.size();
+    for (std::size_t step = steps; step-- > 0;) {
+        for (std::size_t i = active_members<Member>(members, step); i-- > 0;) {
+            const std::size_t from = rows_[--window];
+            if (from == kRemembered) {
+                std::ranges::copy(members[i].memory.gates, row(window).begin());
+            } else if (from != window) {
+                std::ranges::copy(row(from), row(window).begin());
+            }
+        }
+    }
+    for (Member& member : members) {
+        if (member.row != kRemembered)
+            std::ranges::copy(row(member.last_window), member.memory.gates.begin());
+    }
 }
 
 void VadSession::recur(std::span<Member> members, std::size_t steps) {

@@ -18,7 +18,9 @@ namespace wavepool::silero_vad {
 
 /// Runs requests of any length in rounds of a fixed number of windows, so that memory does not grow
 /// with the request. In a round the encoder takes the windows of all members together; then the
-/// LSTM takes one window of each member per step.
+/// LSTM takes one window of each member per step. A window that is the one before it over again, as
+/// in digital silence, is not encoded a second time; the LSTM runs on, for its state goes on
+/// moving.
 ///
 /// Probabilities are the same bits however an input is cut into requests and whatever else is in
 /// the batch. Cancellation is seen between rounds. Computes on the calling thread only.
@@ -56,20 +58,23 @@ class VadSession final : public IVoiceTaskSession,
         std::size_t index;  ///< of its request
         const TaskRequest* request;
         VadState::Claim state;
-        Memory memory;               ///< becomes the state's when the request has succeeded
-        std::int64_t start;          ///< first sample of its next window
-        std::size_t windows;         ///< left to do
-        std::optional<Error> error;  ///< ends the member after the round
-        TaskResult result;
+        Memory memory;                 ///< becomes the state's when the request has succeeded
+        std::int64_t start;            ///< first sample of its next window
+        std::size_t windows;           ///< left to do
+        std::size_t row = 0;           ///< of `gates_`, where its last window was encoded to
+        std::size_t last_window = 0;   ///< in the round
+        std::optional<Error> error{};  ///< ends the member after the round
+        TaskResult result{};
     };
 
     [[nodiscard]] static Member admit(const TaskRequest& request, std::size_t index);
-    static void fill_window(Member& member,
-                            std::span<float, kContextSamples + kWindowSamples> samples);
+    /// False when the window is the member's last one over again, bit for bit.
+    [[nodiscard]] static bool fill_window(Member& member, std::span<float, kInputSamples> input);
     /// The outcome of a member that has nothing left to do; commits its state when it succeeded.
     [[nodiscard]] static std::optional<TaskOutcome> end(Member& member);
     void run_round(std::span<Member> members);
     void encode(std::span<Member> members, std::size_t steps);
+    void spread(std::span<Member> members, std::size_t steps);
     void recur(std::span<Member> members, std::size_t steps);
 
     std::shared_ptr<const Weights> weights_;
@@ -78,6 +83,7 @@ class VadSession final : public IVoiceTaskSession,
     Encoder encoder_;
     // Of the windows of one round, step by step; of the members of one round.
     std::vector<float> gates_;
+    std::vector<std::size_t> rows_;  ///< of `gates_`, where the window was encoded to
     std::vector<float> hidden_;
     std::vector<float> cell_;
 };

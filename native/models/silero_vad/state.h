@@ -16,7 +16,9 @@ namespace wavepool::silero_vad {
 struct Memory {
     std::array<float, kHidden> hidden{};
     std::array<float, kHidden> cell{};
-    std::array<float, kContextSamples> context{};
+    std::array<float, kInputSamples> input{};  ///< its end is the context of the next one
+    std::array<float, kGates> gates{};         ///< what the encoder makes of `input`
+    bool encoded = false;                      ///< `gates` are known
 };
 
 /// The state of one input. Its requests follow each other without gap or overlap; one that does not

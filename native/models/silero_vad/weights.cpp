@@ -110,26 +110,51 @@ struct Convolution {
     std::size_t taps;
 };
 
-/// `channels[i]` is the file's channel that comes as input i.
-PackedMatrix pack_convolution(const TensorSource& source, const Convolution& conv,
-                              std::span<const std::size_t> channels) {
+PackedMatrix pack_convolution(const TensorSource& source, const Convolution& conv) {
     const std::vector<float> weights = read(source, conv.name + ".weight");
     const std::vector<float> bias = read(source, conv.name + ".bias");
     std::vector<float> rows;
     rows.reserve(conv.outputs * conv.taps * conv.inputs);
     for (std::size_t output = 0; output < conv.outputs; ++output) {
         for (std::size_t tap = conv.first_tap; tap < conv.first_tap + conv.taps; ++tap) {
-            for (const std::size_t channel : channels)
+            for (std::size_t channel = 0; channel < conv.inputs; ++channel)
                 rows.push_back(weights[(output * conv.inputs + channel) * kTaps + tap]);
         }
     }
     return {rows, bias, conv.taps * conv.inputs};
 }
 
-PackedMatrix pack_convolution(const TensorSource& source, const Convolution& conv) {
-    std::vector<std::size_t> channels(conv.inputs);
-    std::iota(channels.begin(), channels.end(), std::size_t{0});
-    return pack_convolution(source, conv, channels);
+/// G of Winograd's F(4, 3) at 0, 1, -1, 2, -2 and infinity: from taps to points.
+constexpr std::array<std::array<double, kTaps>, kPoints> kFromTaps{{
+    {1.0 / 4, 0, 0},
+    {-1.0 / 6, -1.0 / 6, -1.0 / 6},
+    {-1.0 / 6, 1.0 / 6, -1.0 / 6},
+    {1.0 / 24, 1.0 / 12, 1.0 / 6},
+    {1.0 / 24, -1.0 / 12, 1.0 / 6},
+    {0, 0, 1},
+}};
+
+/// The bias comes once: in a point that all four frames take with factor 1.
+std::array<PackedMatrix, kPoints> pack_points(const TensorSource& source,
+                                              std::span<const std::size_t> channels) {
+    constexpr std::size_t kBiasPoint = 1;
+    const std::vector<float> weights = read(source, "conv1.weight");
+    const std::vector<float> bias = read(source, "conv1.bias");
+    std::array<PackedMatrix, kPoints> points;
+    for (std::size_t point = 0; point < kPoints; ++point) {
+        std::vector<float> rows;
+        rows.reserve(bias.size() * kBins);
+        for (std::size_t output = 0; output < bias.size(); ++output) {
+            for (const std::size_t channel : channels) {
+                const float* taps = &weights[(output * kBins + channel) * kTaps];
+                rows.push_back(static_cast<float>(
+                    std::inner_product(taps, taps + kTaps, kFromTaps[point].begin(), 0.0)));
+            }
+        }
+        points[point] = {rows, point == kBiasPoint ? bias : std::vector<float>(bias.size(), 0.0F),
+                         kBins};
+    }
+    return points;
 }
 
 /// Odd bins, then even ones: the order in which the transform writes them.
@@ -144,22 +169,22 @@ std::vector<std::size_t> bin_order() {
 
 std::size_t Weights::bytes() const noexcept {
     std::size_t total = sizeof(Weights);
-    for (const PackedMatrix* matrix : {&cosine_odd, &cosine_even, &sine_odd, &sine_even, &conv1,
-                                       &conv2, &conv3, &conv4, &lstm_input, &lstm_hidden})
+    for (const PackedMatrix* matrix : {&cosine_odd, &cosine_even, &sine_odd, &sine_even, &conv2,
+                                       &conv3, &conv4, &lstm_input, &lstm_hidden})
         total += matrix->bytes();
+    for (const PackedMatrix& matrix : conv1) total += matrix.bytes();
     return total;
 }
 
 std::size_t weight_bytes() noexcept {
     constexpr std::size_t kHalf = kQuarter + 1;
-    std::size_t total = sizeof(Weights);
+    std::size_t total = sizeof(Weights) + kPoints * PackedMatrix::bytes(128, kBins);
     for (const auto& [outputs, inputs] : std::initializer_list<std::pair<std::size_t, std::size_t>>{
              {kQuarter, kQuarter},  // the four transforms
              {kHalf, kHalf},
              {kQuarter, kQuarter},
              {kQuarter, kQuarter - 1},
-             {128, kTaps * kBins},  // the convolutions
-             {64, kTaps * 128},
+             {64, kTaps * 128},  // the convolutions but the first
              {64, 2 * 64},
              {128, 64},
              {kGates, kHidden},  // the LSTM
@@ -195,7 +220,7 @@ Weights load_weights(const TensorSource& source) {
     weights.sine_odd = pack_transform(sine, 1, kQuarter, 1, kQuarter);
     weights.sine_even = pack_transform(sine, 0, kQuarter, 1, kQuarter - 1);
 
-    weights.conv1 = pack_convolution(source, {"conv1", 128, kBins, 0, kTaps}, bin_order());
+    weights.conv1 = pack_points(source, bin_order());
     weights.conv2 = pack_convolution(source, {"conv2", 64, 128, 0, kTaps});
     weights.conv3 = pack_convolution(source, {"conv3", 64, 64, 1, 2});
     weights.conv4 = pack_convolution(source, {"conv4", 128, 64, 1, 1});

@@ -10,10 +10,12 @@ namespace wavepool::silero_vad {
 
 inline constexpr std::size_t kWindowSamples = 512;  ///< new samples per probability
 inline constexpr std::size_t kContextSamples = 64;  ///< samples before them that the window sees
-inline constexpr std::size_t kFrameSamples = 256;   ///< of the short-time Fourier transform
+inline constexpr std::size_t kInputSamples = kContextSamples + kWindowSamples;
+inline constexpr std::size_t kFrameSamples = 256;  ///< of the short-time Fourier transform
 inline constexpr std::size_t kHopSamples = 128;
 inline constexpr std::size_t kFrames = 4;  ///< per window
 inline constexpr std::size_t kBins = kFrameSamples / 2 + 1;
+inline constexpr std::size_t kPoints = 6;    ///< see Weights::conv1
 inline constexpr std::size_t kHidden = 128;  ///< units of the LSTM
 inline constexpr std::size_t kGates = 4 * kHidden;
 
@@ -30,8 +32,11 @@ struct Weights {
     PackedMatrix sine_odd;     ///< bins 1, 3, …, 127 from samples 1…64
     PackedMatrix sine_even;    ///< bins 0, 2, …, 126 from samples 1…63
 
+    /// The first convolution, 129 → 128 with 3 taps over all 4 frames, at the six points of
+    /// Winograd's F(4, 3): six products in place of ten. The second one has the bias.
+    std::array<PackedMatrix, kPoints> conv1;
+
     /// Convolutions, inputs tap by tap; taps that only ever meet zero padding are left out.
-    PackedMatrix conv1;  ///< 129 → 128, 3 taps, stride 1
     PackedMatrix conv2;  ///< 128 → 64, 3 taps, stride 2
     PackedMatrix conv3;  ///< 64 → 64, taps 1 and 2
     PackedMatrix conv4;  ///< 64 → 128, tap 1
