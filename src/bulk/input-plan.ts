@@ -1,8 +1,7 @@
 /** Decides what an input of a run needs, from what an earlier run wrote about it. */
-import { createHash } from 'node:crypto';
-import { open } from 'node:fs/promises';
 import path from 'node:path';
 import type { ErrorCode } from '../core/errors.ts';
+import { sha256OfFile } from '../core/file-hash.ts';
 import type { ResultFormat } from '../core/result-formats.ts';
 import type { DoneRecord, FailedRecord, InputRecord } from '../core/run-manifest.ts';
 import type { OutputFolder } from './output-folder.ts';
@@ -11,8 +10,6 @@ import type { ScannedInput } from './scan.ts';
 
 /** Larger inputs are told from their changed copies by size and time alone: hashing them would cost a read of gigabytes. */
 const MAX_HASHED_BYTES = 256 * 1024 * 1024;
-/** Read and hashed at a time: a stream costs half as much again as the hash. */
-const HASHED_BYTES = 128 * 1024;
 
 /** Failures that lie in the input: the same file fails the same way. All others may be gone in the next run. */
 const PERMANENT_FAILURES: ReadonlySet<ErrorCode> = new Set([
@@ -71,20 +68,9 @@ export async function contentHash(input: ScannedInput): Promise<string | undefin
   if (input.object !== undefined) return input.object.etag;
   if (input.bytes > MAX_HASHED_BYTES) return undefined;
   try {
-    return await hashFile(input.path);
+    return await sha256OfFile(input.path);
   } catch {
     return undefined;
-  }
-}
-
-async function hashFile(file: string): Promise<string> {
-  const digest = createHash('sha256');
-  const piece = Buffer.allocUnsafeSlow(HASHED_BYTES);
-  await using handle = await open(file);
-  for (;;) {
-    const { bytesRead } = await handle.read(piece);
-    if (bytesRead === 0) return digest.digest('hex');
-    digest.update(piece.subarray(0, bytesRead));
   }
 }
 

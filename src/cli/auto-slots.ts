@@ -2,9 +2,9 @@
 import { availableParallelism, cpus } from 'node:os';
 import type { Config } from '../core/config.ts';
 import type { ModelEvidence } from '../core/evidence.ts';
+import { sha256OfFile } from '../core/file-hash.ts';
 import { NativeEngine } from '../engine/native-engine.ts';
 import { EvidenceStore } from '../models/evidence-store.ts';
-import { sha256OfFile } from '../models/file-hash.ts';
 import type { InstalledModel } from '../models/model-store.ts';
 import { peakBytes } from '../models/session-cost.ts';
 import { evidenceMode } from '../worker/slot-admission.ts';

@@ -2,11 +2,11 @@
 import { copyFile, mkdir, readdir, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { WavepoolError } from '../core/errors.ts';
+import { sha256Of, sha256OfFile } from '../core/file-hash.ts';
 import { FileBytes, invalidFile } from './byte-source.ts';
 import { findEntry } from './catalogue.ts';
 import type { CatalogueEntry, ModelDescription } from './catalogue-entry.ts';
 import type { ConversionInput } from './convert/converter.ts';
-import { sha256Of, sha256OfFile } from './file-hash.ts';
 import { withoutSecrets } from './https-client.ts';
 import { type FoundFormat, findFormat } from './import-format.ts';
 import { receiveImport } from './import-url.ts';

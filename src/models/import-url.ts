@@ -2,7 +2,7 @@
 import { mkdir, rename, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { WavepoolError } from '../core/errors.ts';
-import { sha256Of, sha256OfFile } from './file-hash.ts';
+import { sha256Of, sha256OfFile } from '../core/file-hash.ts';
 import { HttpsClient, withoutSecrets } from './https-client.ts';
 import type { MakeReport } from './model-maker.ts';
 import type { Environment } from './npm-settings.ts';

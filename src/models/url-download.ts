@@ -2,8 +2,8 @@
 import { mkdir, rename, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { WavepoolError } from '../core/errors.ts';
+import { sha256OfFile } from '../core/file-hash.ts';
 import type { Download, DownloadOptions } from './download.ts';
-import { sha256OfFile } from './file-hash.ts';
 import type { HttpsClient, RemoteFile } from './https-client.ts';
 import type { Environment } from './npm-settings.ts';
 import type { HuggingFaceSource, SourceFile, UrlSource } from './source.ts';

@@ -1,8 +1,8 @@
 /** Everything that the results of a job's segments depend on: with anything else, its journal is another one. */
 import { stat } from 'node:fs/promises';
+import { sha256OfFile } from '../core/file-hash.ts';
 import type { JobData } from '../core/job.ts';
 import { packageVersion } from '../core/package-version.ts';
-import { sha256OfFile } from '../models/file-hash.ts';
 import type { ModelEntry } from '../runtime/model-entry.ts';
 import type { Runtime } from '../runtime/runtime.ts';
 import type { ResolvedInput } from '../storage/inputs.ts';

@@ -1,9 +1,9 @@
 /** How many sessions of a model a worker may publish: what the family supports, evidence admits, and memory holds. */
 import { WavepoolError } from '../core/errors.ts';
 import type { EvidenceMode } from '../core/evidence.ts';
+import { sha256OfFile } from '../core/file-hash.ts';
 import type { WorkerModel } from '../core/worker-settings.ts';
 import { EvidenceStore, type ModelAdmission } from '../models/evidence-store.ts';
-import { sha256OfFile } from '../models/file-hash.ts';
 import { measuredSessionBytes } from '../models/session-cost.ts';
 import { admittedSlots } from '../runtime/capacity.ts';
 import type { Engine, ModelInfo } from '../runtime/engine.ts';

@@ -3,8 +3,8 @@ import { appendFile, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'no
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import { sha256OfFile } from '../../src/core/file-hash.ts';
 import { EvidenceStore } from '../../src/models/evidence-store.ts';
-import { sha256OfFile } from '../../src/models/file-hash.ts';
 import { count, frameworkOf, identity, record } from './evidence-records.ts';
 
 let folder = '';

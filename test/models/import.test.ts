@@ -2,11 +2,11 @@ import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promis
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { sha256OfFile } from '../../src/core/file-hash.ts';
 import { CATALOGUE } from '../../src/models/catalogue.ts';
 import type { CatalogueEntry } from '../../src/models/catalogue-entry.ts';
 import { SILERO_TENSORS } from '../../src/models/convert/silero-vad.ts';
 import { WHISPER_FILE, whisperFileConverter } from '../../src/models/convert/whisper-file.ts';
-import { sha256OfFile } from '../../src/models/file-hash.ts';
 import { writeGguf } from '../../src/models/gguf-writer.ts';
 import { type ImportOptions, ModelStore } from '../../src/models/model-store.ts';
 import { startFileServer } from './file-server.ts';

@@ -1,7 +1,7 @@
 /** A ggml Whisper file as it was published: checked, then taken as it is. */
 import { rename } from 'node:fs/promises';
+import { sha256OfFile } from '../../core/file-hash.ts';
 import { FileBytes } from '../byte-source.ts';
-import { sha256OfFile } from '../file-hash.ts';
 import type { WrittenFile } from '../file-writer.ts';
 import { readWhisperFile } from '../ggml-whisper-file.ts';
 import type { ConversionInput, FileConverter } from './converter.ts';

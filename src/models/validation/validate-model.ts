@@ -16,11 +16,11 @@ import type {
   StartPhase,
 } from '../../core/evidence.ts';
 import { PROCEDURE_VERSION, verdictOf } from '../../core/evidence.ts';
+import { sha256Of, sha256OfFile } from '../../core/file-hash.ts';
 import { LockFile, LockHeldError } from '../../core/lock-file.ts';
 import type { ModelProbe, StartEnd, StartPlan } from '../../core/validation-ipc.ts';
 import { MAX_SLOTS } from '../../runtime/model-slots.ts';
 import type { EvidenceStore } from '../evidence-store.ts';
-import { sha256Of, sha256OfFile } from '../file-hash.ts';
 import { judgeCount } from './judge.ts';
 import { References } from './references.ts';
 import type { ValidationWorker } from './start-process.ts';

@@ -5,9 +5,9 @@
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { EvidenceManifest } from '../../core/evidence.ts';
+import { sha256Of } from '../../core/file-hash.ts';
 import type { StartGroup, StartPlan, StartWave } from '../../core/validation-ipc.ts';
 import { SAMPLE_RATE } from '../../runtime/engine.ts';
-import { sha256Of } from '../file-hash.ts';
 import { packageFolder } from '../package-folder.ts';
 
 /** Fresh starts of the worker at each count. */
