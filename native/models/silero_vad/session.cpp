@@ -6,9 +6,9 @@
 #include <limits>
 #include <string>
 #include <utility>
-#include <variant>
 
 #include "framework/error.h"
+#include "framework/offline_limits.h"
 #include "framework/session_pool.h"
 
 namespace wavepool::silero_vad {
@@ -279,10 +279,6 @@ std::vector<TaskOutcome> VadSession::run_batch(std::span<const TaskRequest> requ
     return outcomes;
 }
 
-TaskResult VadSession::run(const TaskRequest& request) {
-    std::vector<TaskOutcome> outcomes = run_batch({&request, 1});
-    if (const Error* error = std::get_if<Error>(&outcomes.front())) throw *error;
-    return std::get<TaskResult>(std::move(outcomes.front()));
-}
+TaskResult VadSession::run(const TaskRequest& request) { return run_alone(*this, request); }
 
 }  // namespace wavepool::silero_vad
