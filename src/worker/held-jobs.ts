@@ -3,6 +3,7 @@ import { WavepoolError } from '../core/errors.ts';
 import type { WorkerMessage } from '../core/ipc.ts';
 import type { JobClocks } from '../core/job.ts';
 import { HeldReports } from './held-reports.ts';
+import { Interruption } from './interruption.ts';
 import type { Post } from './outbox.ts';
 
 /** Aborts a job that no longer belongs to this worker: whatever it would still do must stay without effect. */
@@ -12,7 +13,7 @@ export class LockLostError extends Error {
 
 interface HeldEntry {
   readonly timeoutMs: number;
-  readonly abort: AbortController;
+  readonly interruption: Interruption;
   readonly timers: NodeJS.Timeout[];
 }
 
@@ -39,20 +40,21 @@ export class HeldJobs {
     this.#post({ type: 'taking', queue, workerId });
   }
 
-  /** Tells the supervisor, starts the clock of the job's deadline, and returns the signal that ends the job. */
-  hold(queue: string, jobId: string, token: string, clocks: JobClocks): AbortSignal {
+  /** Tells the supervisor, starts the clock of the job's deadline, and returns what ends the job. */
+  hold(queue: string, jobId: string, token: string, clocks: JobClocks): Interruption {
     this.#reports.held(queue, jobId, token);
     const { timeoutMs, deadlineAt } = clocks;
-    const entry: HeldEntry = { timeoutMs, abort: new AbortController(), timers: [] };
+    const interruption = new Interruption();
+    const entry: HeldEntry = { timeoutMs, interruption, timers: [] };
     if (deadlineAt !== undefined) {
       const late = () => new WavepoolError('DEADLINE_EXCEEDED', new Date(deadlineAt).toISOString());
       // One that has passed by now must not get to run until the next turn.
-      if (deadlineAt <= Date.now()) entry.abort.abort(late());
+      if (deadlineAt <= Date.now()) interruption.abort(late());
       else arm(entry, deadlineAt - Date.now(), late);
     }
     this.#entries.set(key(queue, jobId), entry);
-    if (this.#ending !== undefined) entry.abort.abort(this.#ending);
-    return entry.abort.signal;
+    if (this.#ending !== undefined) interruption.abort(this.#ending);
+    return interruption;
   }
 
   /** The job runs from now on: tells the supervisor, and starts the clock of its running time. */
@@ -67,14 +69,14 @@ export class HeldJobs {
   /** Ends one job early; false when this worker does not hold it. */
   abort(queue: string, jobId: string, reason: Error): boolean {
     const entry = this.#entries.get(key(queue, jobId));
-    entry?.abort.abort(reason);
+    entry?.interruption.abort(reason);
     return entry !== undefined;
   }
 
   /** Ends every job early, also those that are still on their way here. */
   abortAll(reason: Error): void {
     this.#ending = reason;
-    for (const { abort } of this.#entries.values()) abort.abort(reason);
+    for (const { interruption } of this.#entries.values()) interruption.abort(reason);
   }
 
   /** The job's processor has ended: its clocks stop. The supervisor still counts it as held. */
@@ -97,8 +99,8 @@ export class HeldJobs {
 }
 
 /** Hardly any job is late: an error is made, with its stack, for those that are. */
-function arm({ abort, timers }: HeldEntry, ms: number, reason: () => WavepoolError): void {
-  timers.push(setTimeout(() => abort.abort(reason()), Math.min(ms, MAX_TIMEOUT_MS)).unref());
+function arm({ interruption, timers }: HeldEntry, ms: number, reason: () => WavepoolError): void {
+  timers.push(setTimeout(() => interruption.abort(reason()), Math.min(ms, MAX_TIMEOUT_MS)).unref());
 }
 
 function key(queue: string, jobId: string): string {
