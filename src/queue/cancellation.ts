@@ -64,7 +64,7 @@ export class CancellationListener {
   readonly #subscriber: Redis;
   readonly #reader: Redis;
   readonly #onError: (error: unknown) => void;
-  readonly #watched = new Map<string, WatchedJob>();
+  readonly #watched = new Map<string, Watch>();
   /** The last command, however it ended or will end. */
   #asked: Promise<void> = Promise.resolve();
   /** Goes out when that one is answered. */
@@ -98,18 +98,15 @@ export class CancellationListener {
 
   /** Call before the first step of a job: a request made earlier cancels it before this returns. */
   async watch(job: WatchedJob): Promise<CancellationWatch> {
-    const { id } = job;
-    this.#watched.set(id, job);
-    const stop = (): void => {
-      if (this.#watched.get(id) === job) this.#watched.delete(id);
-    };
+    const watch = new Watch(this.#watched, job);
+    this.#watched.set(job.id, watch);
     try {
-      await this.#abortMarked([id]);
+      await this.#abortMarked([job.id]);
     } catch (error) {
-      stop();
+      watch.stop();
       throw error;
     }
-    return { stop, [Symbol.dispose]: stop };
+    return watch;
   }
 
   /** Idempotent. */
@@ -150,10 +147,36 @@ export class CancellationListener {
       ids.map((id) => cancelMarkKey(this.#reader, this.#queue, id)),
     );
     for (const [index, id] of ids.entries()) {
-      const job = this.#watched.get(id);
+      const watch = this.#watched.get(id);
+      const job = watch?.job;
       if (job === undefined || marks[index] !== String(job.submittedAt)) continue;
-      this.#watched.delete(id);
+      watch?.stop();
       job.cancel(new WavepoolError('CANCELLED', `job ${id}`));
     }
+  }
+}
+
+/**
+ * Forgets its job when it stops: V8 keeps what a busy `Map` has held until the next full collection, so that whatever hangs on
+ * it would be copied by every small one until then.
+ */
+class Watch implements CancellationWatch {
+  readonly #all: Map<string, Watch>;
+  job: WatchedJob | undefined;
+
+  constructor(all: Map<string, Watch>, job: WatchedJob) {
+    this.#all = all;
+    this.job = job;
+  }
+
+  stop(): void {
+    if (this.job === undefined) return;
+    const { id } = this.job;
+    this.job = undefined;
+    if (this.#all.get(id) === this) this.#all.delete(id);
+  }
+
+  [Symbol.dispose](): void {
+    this.stop();
   }
 }
