@@ -54,6 +54,8 @@ interface Lookup {
 export interface CancellationListenerOptions {
   readonly address: RedisAddress;
   readonly queue: string;
+  /** Reads marks; stays the caller's. On a busy one questions travel with other commands. @defaultValue a connection of its own */
+  readonly reader?: Redis | undefined;
   /** Told when a request could not be looked up; the job runs on. */
   readonly onError?: ((error: unknown) => void) | undefined;
 }
@@ -63,6 +65,7 @@ export class CancellationListener {
   readonly #queue: string;
   readonly #subscriber: Redis;
   readonly #reader: Redis;
+  readonly #ownReader: Redis | undefined;
   readonly #onError: (error: unknown) => void;
   readonly #watched = new Map<string, Watch>();
   /** The last command, however it ended or will end. */
@@ -70,9 +73,14 @@ export class CancellationListener {
   /** Goes out when that one is answered. */
   #next: Lookup | undefined;
 
-  private constructor(options: CancellationListenerOptions, subscriber: Redis, reader: Redis) {
+  private constructor(
+    options: CancellationListenerOptions,
+    subscriber: Redis,
+    { reader, ownReader }: { readonly reader: Redis; readonly ownReader: Redis | undefined },
+  ) {
     this.#queue = options.queue;
     this.#subscriber = subscriber;
+    this.#ownReader = ownReader;
     this.#reader = reader;
     this.#onError = options.onError ?? (() => undefined);
     subscriber.on('message', (_channel: string, id: string) => this.#look([id]));
@@ -84,16 +92,18 @@ export class CancellationListener {
   static async open(options: CancellationListenerOptions): Promise<CancellationListener> {
     const { address, queue } = options;
     const subscriber = openConnection(address, { role: 'patient', name: 'cancel' });
-    const reader = openConnection(address, { role: 'patient', name: 'cancel-marks' });
+    const reader =
+      options.reader ?? openConnection(address, { role: 'patient', name: 'cancel-marks' });
+    const ownReader = options.reader === undefined ? reader : undefined;
     try {
-      await Promise.all([connect(subscriber, address), connect(reader, address)]);
+      await Promise.all([connect(subscriber, address), ownReader && connect(ownReader, address)]);
       await subscriber.subscribe(cancelChannel(subscriber, queue));
     } catch (error) {
       closeConnection(subscriber);
-      closeConnection(reader);
+      if (ownReader) closeConnection(ownReader);
       throw error;
     }
-    return new CancellationListener(options, subscriber, reader);
+    return new CancellationListener(options, subscriber, { reader, ownReader });
   }
 
   /** Call before the first step of a job: a request made earlier cancels it before this returns. */
@@ -113,7 +123,7 @@ export class CancellationListener {
   close(): void {
     this.#watched.clear();
     closeConnection(this.#subscriber);
-    closeConnection(this.#reader);
+    if (this.#ownReader) closeConnection(this.#ownReader);
   }
 
   [Symbol.dispose](): void {

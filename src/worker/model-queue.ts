@@ -72,12 +72,16 @@ export class ModelQueue {
   readonly #taken = new Map<string, TakenJob>();
   #closed: Promise<void> | undefined;
 
-  private constructor(options: ModelQueueOptions, cancellations: CancellationListener) {
+  private constructor(
+    options: ModelQueueOptions,
+    connection: ReturnType<typeof openConnection>,
+    cancellations: CancellationListener,
+  ) {
     this.#options = options;
+    this.#connection = connection;
     this.#cancellations = cancellations;
-    const { address, model, concurrency, longJobMs, logger } = options;
+    const { model, concurrency, longJobMs, logger } = options;
     this.#name = queueNameOf(model);
-    this.#connection = openConnection(address, { role: 'patient', name: `worker:${model}` });
     this.#gate = new TenantGate({ connection: this.#connection, queue: this.#name, logger });
     // Progress is for watchers: a job does not fail because it could not be told.
     this.#progress = new ProgressTeller(this.#connection, this.#name, (err) => {
@@ -95,12 +99,14 @@ export class ModelQueue {
   static async open(options: ModelQueueOptions): Promise<ModelQueue> {
     const { address, model, logger } = options;
     const onError = (err: unknown) => logger.warn({ err, model }, 'cancel request not read');
+    const connection = openConnection(address, { role: 'patient', name: `worker:${model}` });
     const cancellations = await CancellationListener.open({
       address,
       queue: queueNameOf(model),
+      reader: connection,
       onError,
     });
-    const queue = new ModelQueue(options, cancellations);
+    const queue = new ModelQueue(options, connection, cancellations);
     await Promise.all([queue.#lanes.ready(), queue.#progress.prepare()]);
     return queue;
   }
