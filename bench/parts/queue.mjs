@@ -12,7 +12,7 @@ import { AudioQueue } from '../../dist/src/queue/audio-queue.js';
 import { openConnection } from '../../dist/src/queue/connection.js';
 import { EmbeddedRedis } from '../../dist/src/queue/embedded-redis.js';
 import { prepareJob } from '../../dist/src/queue/prepared-job.js';
-import { queuePrefix } from '../../dist/src/queue/queue-names.js';
+import { bullKey, queueNameOf, queuePrefix } from '../../dist/src/queue/queue-names.js';
 import { NodeProgram } from '../node-program.mjs';
 import { interleave, median, ratios } from '../rounds.mjs';
 import { figure, number, ratioRange, table } from '../tables.mjs';
@@ -25,6 +25,7 @@ const ADDS = 200;
 class Bench {
   #folder = realpathSync(mkdtempSync(path.join(tmpdir(), 'wavepool-bench-')));
   #redis;
+  #observer;
   #queues = 0;
 
   static async open() {
@@ -32,11 +33,24 @@ class Bench {
     const dataDir = bench.#folder;
     const places = { dataDir, runtimeDirs: [path.join(dataDir, 'run')] };
     bench.#redis = await EmbeddedRedis.acquire({ ...readConfig(), ...places });
+    bench.#observer = openConnection(bench.address, { role: 'patient', name: 'observer' });
     return bench;
   }
 
   get address() {
     return this.#redis.address;
+  }
+
+  /** CPU seconds of the thread that runs the commands, so far; writing and syncing its file is done by others. */
+  async redisCpuSeconds() {
+    const info = await this.#observer.info('cpu');
+    const fields = info.matchAll(/^used_cpu_(?:user|sys)_main_thread:([\d.]+)/gm);
+    return [...fields].reduce((sum, [, seconds]) => sum + Number(seconds), 0);
+  }
+
+  /** Jobs of a queue that have ended well. */
+  completed(queue) {
+    return this.#observer.zcard(bullKey(this.#observer, queueNameOf(queue.model), 'completed'));
   }
 
   /** A queue of its own, with jobs that wait. */
@@ -84,6 +98,7 @@ class Bench {
   }
 
   async close() {
+    this.#observer.disconnect();
     await this.#redis.release();
     rmSync(this.#folder, { recursive: true, force: true });
   }
@@ -100,24 +115,38 @@ async function inChunks(jobs, add) {
   }
 }
 
-/** Seconds from the first job taken to the last one ended, by workers that share them. */
+/**
+ * Seconds from the first job taken to the last one ended, by workers that share them, and the CPU seconds per job of the
+ * workers and of Redis.
+ */
 async function drain(bench, kind, jobs, { processes = 1, waiting = jobs } = {}) {
   const queue = await (kind === 'bare' ? bench.bareQueueWith(waiting) : bench.queueWith(waiting));
-  // Only workers are connected while time is taken.
+  // Only workers use Redis while time is taken.
   await queue.close();
   const share = Math.floor(jobs / processes);
   const workers = await Promise.all(
     Array.from({ length: processes }, () => bench.worker(kind, queue, share)),
   );
   const ends = workers.map((worker) => worker.hear('done'));
+  const redisBefore = await bench.redisCpuSeconds();
   for (const worker of workers) worker.send({ type: 'go' });
   const done = await Promise.all(ends);
+  const redisCpuSeconds = (await bench.redisCpuSeconds()) - redisBefore;
+  // Who has ended its share goes on while others end theirs.
+  const completed = await bench.completed(queue);
   await Promise.all(workers.map((worker) => worker.stop()));
-  const sum = (name) => done.reduce((total, each) => total + each[name], 0);
+  const workerCpuSeconds = done.reduce((sum, { cpuSeconds }) => sum + cpuSeconds, 0);
   return {
     seconds: Math.max(...done.map(({ seconds }) => seconds)),
-    workerCpuSeconds: sum('cpuSeconds'),
+    workerCpuPerJob: workerCpuSeconds / (share * processes),
+    redisCpuPerJob: redisCpuSeconds / completed,
   };
+}
+
+/** Medians of what is measured besides the time. */
+function cpuOf(runs) {
+  const middle = (name) => median(runs.map((run) => run[name]));
+  return { workerCpuPerJob: middle('workerCpuPerJob'), redisCpuPerJob: middle('redisCpuPerJob') };
 }
 
 const KINDS = [
@@ -138,12 +167,18 @@ export const queue = {
     3 * KINDS.length * (1 + jobs / 7_000) + 3 * jobs * (2 / 4_000 + 1 / 1_000),
   async measure({ jobs }, { limits }) {
     const bench = await Bench.open();
-    const contestants = KINDS.map(({ name, kind }) => {
-      return { name, kind, run: () => drain(bench, kind, jobs) };
+    const runs = KINDS.map(() => []);
+    const contestants = KINDS.map(({ name, kind }, at) => {
+      const run = async () => {
+        const cost = await drain(bench, kind, jobs);
+        runs[at].push(cost);
+        return cost;
+      };
+      return { name, kind, run };
     });
     try {
       const results = await interleave(contestants, { ...limits, atLeast: limits.rounds ?? 3 });
-      const kinds = results.map(({ found, ...facts }) => ({ ...facts, ...found }));
+      const kinds = results.map(({ found: _, ...facts }, at) => ({ ...facts, ...cpuOf(runs[at]) }));
       return { jobs, kinds };
     } finally {
       await bench.close();
@@ -157,6 +192,7 @@ export const queue = {
       'Ratio to the bare worker',
       'ms per job',
       'CPU ms per job, worker process',
+      'CPU ms per job, Redis',
       'Rounds',
     ];
     const rows = [bare, ours, commit].map((each) => [
@@ -164,7 +200,8 @@ export const queue = {
       number(jobs / figure(each, 'seconds')),
       each === bare ? '' : ratioRange(ratios(each, bare)),
       number((1_000 * figure(each, 'seconds')) / jobs),
-      number((1_000 * each.workerCpuSeconds) / jobs),
+      number(1_000 * each.workerCpuPerJob),
+      number(1_000 * each.redisCpuPerJob),
       String(each.rounds.length),
     ]);
     const added = figure(commit, 'seconds') - figure(ours, 'seconds');
@@ -191,6 +228,13 @@ export const queue = {
   },
 };
 
+/** The part of the time in which Redis had commands to run and a core to run them on. */
+function percentBusy({ jobsPerSecond, redisCpuPerJob }) {
+  return redisCpuPerJob === undefined
+    ? '–'
+    : `${Math.round(100 * jobsPerSecond * redisCpuPerJob)} %`;
+}
+
 /** Median milliseconds of one `add` to a queue in which so many jobs wait. */
 async function timeAdds(bench, waiting) {
   const filled = await bench.queueWith(waiting);
@@ -210,12 +254,16 @@ export const queueLength = {
   share: 1,
   settings: (seconds) => {
     const longest = seconds >= 40 ? 100_000 : 10_000;
-    return { waiting: [1, 1_000, longest], jobs: 1_000, processes: [1, 2], shared: 2_000 };
+    return { waiting: [1, 1_000, longest], jobs: 1_000, processes: [1, 2], each: 3_000 };
   },
-  estimate: ({ waiting, jobs, shared }) =>
+  estimate: ({ waiting, jobs, processes, each }) =>
     waiting.reduce((sum, length) => sum + 2 * (1 + (length + jobs) / 7_000), 0) +
-    6 * (2 + (4 * shared) / 7_000 + shared / 4_000),
-  async measure({ waiting, jobs, processes, shared }) {
+    3 *
+      processes.reduce(
+        (sum, count) => sum + 2 + (3 * count * each) / 7_000 + (count * each) / 4_000,
+        0,
+      ),
+  async measure({ waiting, jobs, processes, each }) {
     const bench = await Bench.open();
     try {
       const byLength = [];
@@ -229,13 +277,15 @@ export const queueLength = {
       const byProcesses = [];
       for (const count of processes) {
         console.log(`  ${count} worker processes`);
-        // However unevenly they share, each finds as many as it is to end.
-        const options = { processes: count, waiting: 4 * shared };
+        // As many for each process, so that starting up weighs the same; however unevenly they share, each finds them.
+        const options = { processes: count, waiting: 3 * count * each };
         const runs = [];
         for (let round = 0; round < 3; round += 1) {
-          runs.push((await drain(bench, 'ours', shared, options)).seconds);
+          runs.push(await drain(bench, 'ours', count * each, options));
         }
-        byProcesses.push({ processes: count, jobsPerSecond: shared / median(runs) });
+        const seconds = median(runs.map((run) => run.seconds));
+        const jobsPerSecond = (count * each) / seconds;
+        byProcesses.push({ ...options, jobsPerSecond, ...cpuOf(runs) });
       }
       return { byLength, byProcesses };
     } finally {
@@ -248,17 +298,31 @@ export const queueLength = {
       number(addMs),
       number(takeMs),
     ]);
-    const workers = byProcesses.map(({ processes, jobsPerSecond }) => [
-      String(processes),
-      number(jobsPerSecond),
+    const workers = byProcesses.map((each) => [
+      String(each.processes),
+      each.waiting?.toLocaleString('en-US') ?? '–',
+      number(each.jobsPerSecond),
+      number(1_000 * each.workerCpuPerJob),
+      number(1_000 * each.redisCpuPerJob),
+      percentBusy(each),
     ]);
+    const byWorkers = [
+      'Worker processes',
+      'Waiting jobs',
+      'Jobs per second',
+      'CPU ms per job, workers',
+      'CPU ms per job, Redis',
+      'Redis busy',
+    ];
     return {
       lines: [
         `Adding is one job at a time, and waiting for each; taking is all of a job, from the queue to its end, ${CONCURRENCY} at once.`,
         '',
         ...table(['Waiting jobs', 'Adding one, ms', 'Taking and ending one, ms'], lengths),
         '',
-        ...table(['Worker processes', 'Jobs per second'], workers),
+        'Redis runs its commands in one thread: a second worker brings what is left of that, where there is a core for it.',
+        '',
+        ...table(byWorkers, workers),
       ],
       charts: {},
     };

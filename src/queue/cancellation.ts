@@ -54,6 +54,8 @@ interface Lookup {
 export interface CancellationListenerOptions {
   readonly address: RedisAddress;
   readonly queue: string;
+  /** Reads marks; stays the caller's. On a busy one questions travel with other commands. @defaultValue a connection of its own */
+  readonly reader?: Redis | undefined;
   /** Told when a request could not be looked up; the job runs on. */
   readonly onError?: ((error: unknown) => void) | undefined;
 }
@@ -63,16 +65,22 @@ export class CancellationListener {
   readonly #queue: string;
   readonly #subscriber: Redis;
   readonly #reader: Redis;
+  readonly #ownReader: Redis | undefined;
   readonly #onError: (error: unknown) => void;
-  readonly #watched = new Map<string, WatchedJob>();
+  readonly #watched = new Map<string, Watch>();
   /** The last command, however it ended or will end. */
   #asked: Promise<void> = Promise.resolve();
   /** Goes out when that one is answered. */
   #next: Lookup | undefined;
 
-  private constructor(options: CancellationListenerOptions, subscriber: Redis, reader: Redis) {
+  private constructor(
+    options: CancellationListenerOptions,
+    subscriber: Redis,
+    { reader, ownReader }: { readonly reader: Redis; readonly ownReader: Redis | undefined },
+  ) {
     this.#queue = options.queue;
     this.#subscriber = subscriber;
+    this.#ownReader = ownReader;
     this.#reader = reader;
     this.#onError = options.onError ?? (() => undefined);
     subscriber.on('message', (_channel: string, id: string) => this.#look([id]));
@@ -84,39 +92,38 @@ export class CancellationListener {
   static async open(options: CancellationListenerOptions): Promise<CancellationListener> {
     const { address, queue } = options;
     const subscriber = openConnection(address, { role: 'patient', name: 'cancel' });
-    const reader = openConnection(address, { role: 'patient', name: 'cancel-marks' });
+    const reader =
+      options.reader ?? openConnection(address, { role: 'patient', name: 'cancel-marks' });
+    const ownReader = options.reader === undefined ? reader : undefined;
     try {
-      await Promise.all([connect(subscriber, address), connect(reader, address)]);
+      await Promise.all([connect(subscriber, address), ownReader && connect(ownReader, address)]);
       await subscriber.subscribe(cancelChannel(subscriber, queue));
     } catch (error) {
       closeConnection(subscriber);
-      closeConnection(reader);
+      if (ownReader) closeConnection(ownReader);
       throw error;
     }
-    return new CancellationListener(options, subscriber, reader);
+    return new CancellationListener(options, subscriber, { reader, ownReader });
   }
 
   /** Call before the first step of a job: a request made earlier cancels it before this returns. */
   async watch(job: WatchedJob): Promise<CancellationWatch> {
-    const { id } = job;
-    this.#watched.set(id, job);
-    const stop = (): void => {
-      if (this.#watched.get(id) === job) this.#watched.delete(id);
-    };
+    const watch = new Watch(this.#watched, job);
+    this.#watched.set(job.id, watch);
     try {
-      await this.#abortMarked([id]);
+      await this.#abortMarked([job.id]);
     } catch (error) {
-      stop();
+      watch.stop();
       throw error;
     }
-    return { stop, [Symbol.dispose]: stop };
+    return watch;
   }
 
   /** Idempotent. */
   close(): void {
     this.#watched.clear();
     closeConnection(this.#subscriber);
-    closeConnection(this.#reader);
+    if (this.#ownReader) closeConnection(this.#ownReader);
   }
 
   [Symbol.dispose](): void {
@@ -150,10 +157,36 @@ export class CancellationListener {
       ids.map((id) => cancelMarkKey(this.#reader, this.#queue, id)),
     );
     for (const [index, id] of ids.entries()) {
-      const job = this.#watched.get(id);
+      const watch = this.#watched.get(id);
+      const job = watch?.job;
       if (job === undefined || marks[index] !== String(job.submittedAt)) continue;
-      this.#watched.delete(id);
+      watch?.stop();
       job.cancel(new WavepoolError('CANCELLED', `job ${id}`));
     }
+  }
+}
+
+/**
+ * Forgets its job when it stops: V8 keeps what a busy `Map` has held until the next full collection, so that whatever hangs on
+ * it would be copied by every small one until then.
+ */
+class Watch implements CancellationWatch {
+  readonly #all: Map<string, Watch>;
+  job: WatchedJob | undefined;
+
+  constructor(all: Map<string, Watch>, job: WatchedJob) {
+    this.#all = all;
+    this.job = job;
+  }
+
+  stop(): void {
+    if (this.job === undefined) return;
+    const { id } = this.job;
+    this.job = undefined;
+    if (this.#all.get(id) === this) this.#all.delete(id);
+  }
+
+  [Symbol.dispose](): void {
+    this.stop();
   }
 }

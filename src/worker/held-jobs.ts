@@ -2,7 +2,10 @@
 import { WavepoolError } from '../core/errors.ts';
 import type { WorkerMessage } from '../core/ipc.ts';
 import type { JobClocks } from '../core/job.ts';
+import type { Timer } from '../runtime/clock.ts';
+import { DueCalls } from './due-calls.ts';
 import { HeldReports } from './held-reports.ts';
+import { Interruption } from './interruption.ts';
 import type { Post } from './outbox.ts';
 
 /** Aborts a job that no longer belongs to this worker: whatever it would still do must stay without effect. */
@@ -12,17 +15,16 @@ export class LockLostError extends Error {
 
 interface HeldEntry {
   readonly timeoutMs: number;
-  readonly abort: AbortController;
-  readonly timers: NodeJS.Timeout[];
+  readonly interruption: Interruption;
+  deadline?: Timer;
+  timeout?: Timer;
 }
-
-/** `setTimeout` fires at once when asked for more than this. */
-const MAX_TIMEOUT_MS = 2 ** 31 - 1;
 
 export class HeldJobs {
   readonly #post: Post<WorkerMessage>;
   readonly #reports: HeldReports;
   readonly #entries = new Map<string, HeldEntry>();
+  readonly #clocks = new DueCalls();
   #ending: Error | undefined;
 
   constructor(post: Post<WorkerMessage>) {
@@ -39,20 +41,24 @@ export class HeldJobs {
     this.#post({ type: 'taking', queue, workerId });
   }
 
-  /** Tells the supervisor, starts the clock of the job's deadline, and returns the signal that ends the job. */
-  hold(queue: string, jobId: string, token: string, clocks: JobClocks): AbortSignal {
+  /** Tells the supervisor, starts the clock of the job's deadline, and returns what ends the job. */
+  hold(queue: string, jobId: string, token: string, clocks: JobClocks): Interruption {
     this.#reports.held(queue, jobId, token);
     const { timeoutMs, deadlineAt } = clocks;
-    const entry: HeldEntry = { timeoutMs, abort: new AbortController(), timers: [] };
+    const interruption = new Interruption();
+    const entry: HeldEntry = { timeoutMs, interruption };
     if (deadlineAt !== undefined) {
       const late = () => new WavepoolError('DEADLINE_EXCEEDED', new Date(deadlineAt).toISOString());
       // One that has passed by now must not get to run until the next turn.
-      if (deadlineAt <= Date.now()) entry.abort.abort(late());
-      else arm(entry, deadlineAt - Date.now(), late);
+      if (deadlineAt <= Date.now()) interruption.abort(late());
+      else {
+        const abort = () => interruption.abort(late());
+        entry.deadline = this.#clocks.after(deadlineAt - Date.now(), abort);
+      }
     }
     this.#entries.set(key(queue, jobId), entry);
-    if (this.#ending !== undefined) entry.abort.abort(this.#ending);
-    return entry.abort.signal;
+    if (this.#ending !== undefined) interruption.abort(this.#ending);
+    return interruption;
   }
 
   /** The job runs from now on: tells the supervisor, and starts the clock of its running time. */
@@ -60,26 +66,31 @@ export class HeldJobs {
     this.#reports.started(queue, jobId);
     const entry = this.#entries.get(key(queue, jobId));
     if (entry === undefined || entry.timeoutMs === 0) return;
-    const { timeoutMs } = entry;
-    arm(entry, timeoutMs, () => new WavepoolError('JOB_TIMEOUT', `${timeoutMs} ms`));
+    const { timeoutMs, interruption } = entry;
+    // Hardly any job is late: an error is made, with its stack, for those that are.
+    const abort = () => interruption.abort(new WavepoolError('JOB_TIMEOUT', `${timeoutMs} ms`));
+    entry.timeout = this.#clocks.after(timeoutMs, abort);
   }
 
   /** Ends one job early; false when this worker does not hold it. */
   abort(queue: string, jobId: string, reason: Error): boolean {
     const entry = this.#entries.get(key(queue, jobId));
-    entry?.abort.abort(reason);
+    entry?.interruption.abort(reason);
     return entry !== undefined;
   }
 
   /** Ends every job early, also those that are still on their way here. */
   abortAll(reason: Error): void {
     this.#ending = reason;
-    for (const { abort } of this.#entries.values()) abort.abort(reason);
+    for (const { interruption } of this.#entries.values()) interruption.abort(reason);
   }
 
   /** The job's processor has ended: its clocks stop. The supervisor still counts it as held. */
   settle(queue: string, jobId: string): void {
-    for (const timer of this.#entries.get(key(queue, jobId))?.timers ?? []) clearTimeout(timer);
+    const entry = this.#entries.get(key(queue, jobId));
+    if (entry === undefined) return;
+    entry.deadline?.cancel();
+    entry.timeout?.cancel();
     this.#entries.delete(key(queue, jobId));
     this.#reports.settled(queue, jobId);
   }
@@ -94,11 +105,6 @@ export class HeldJobs {
     this.settle(queue, jobId);
     this.#reports.released(queue, jobId);
   }
-}
-
-/** Hardly any job is late: an error is made, with its stack, for those that are. */
-function arm({ abort, timers }: HeldEntry, ms: number, reason: () => WavepoolError): void {
-  timers.push(setTimeout(() => abort.abort(reason()), Math.min(ms, MAX_TIMEOUT_MS)).unref());
 }
 
 function key(queue: string, jobId: string): string {

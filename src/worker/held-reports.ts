@@ -7,8 +7,8 @@
 import type { WorkerMessage } from '../core/ipc.ts';
 import type { Post } from './outbox.ts';
 
-/** What nobody is in a hurry for is told by then. */
-const PATIENCE_MS = 100;
+/** What nobody is in a hurry for is told at the second tick: most jobs of a worker with many short ones have ended by then. */
+const TICK_MS = 50;
 
 interface ReportedJob {
   readonly queue: string;
@@ -17,6 +17,8 @@ interface ReportedJob {
   /** `works`: native code may work for it. */
   state: 'held' | 'works' | 'settled' | 'released';
   told: 'nothing' | 'held' | 'started';
+  /** The tick before which there was something new to tell of it. */
+  changedAt: number;
 }
 
 export class HeldReports {
@@ -25,6 +27,7 @@ export class HeldReports {
   /** Those of which there is something to tell, in that order. */
   readonly #changed = new Set<ReportedJob>();
   #asked = false;
+  #tick = 0;
   #timer: NodeJS.Timeout | undefined;
 
   /** @param post sends within the same turn of the event loop */
@@ -34,7 +37,8 @@ export class HeldReports {
 
   /** A job was taken under this lock. */
   held(queue: string, jobId: string, token: string): void {
-    const job: ReportedJob = { queue, jobId, token, state: 'held', told: 'nothing' };
+    const changedAt = this.#tick;
+    const job: ReportedJob = { queue, jobId, token, state: 'held', told: 'nothing', changedAt };
     const key = keyOf(queue, jobId);
     // Taken once more, under another lock, by the same worker: what was said of the first time no longer counts.
     const earlier = this.#jobs.get(key);
@@ -73,6 +77,7 @@ export class HeldReports {
     job.state = 'released';
     if (job.told === 'nothing') this.#changed.delete(job);
     else {
+      job.changedAt = this.#tick;
       this.#changed.add(job);
       this.#tellInAWhile();
     }
@@ -86,12 +91,19 @@ export class HeldReports {
   }
 
   #tellInAWhile(): void {
-    this.#timer ??= setTimeout(() => this.flush(), PATIENCE_MS).unref();
+    this.#timer ??= setTimeout(() => {
+      this.#timer = undefined;
+      const earlier = [...this.#changed].filter(({ changedAt }) => changedAt < this.#tick);
+      this.#tick += 1;
+      if (earlier.length > 0) this.#post(() => this.#drain(earlier));
+      if (earlier.length < this.#changed.size) this.#tellInAWhile();
+    }, TICK_MS).unref();
   }
 
-  #drain(): WorkerMessage[] {
-    const messages = [...this.#changed].flatMap(messagesOf);
-    this.#changed.clear();
+  /** Of these, what has not been told meanwhile, nor become needless. */
+  #drain(jobs: Iterable<ReportedJob> = [...this.#changed]): WorkerMessage[] {
+    const messages: WorkerMessage[] = [];
+    for (const job of jobs) if (this.#changed.delete(job)) messages.push(...messagesOf(job));
     return messages;
   }
 }

@@ -5,6 +5,8 @@
  *
  * A lane is a BullMQ worker of its own, for BullMQ looks at a changed concurrency only when one of its jobs has ended.
  */
+import { DueCalls } from './due-calls.ts';
+
 export interface Lane {
   set concurrency(jobs: number);
   /** Resolves when it is connected. */
@@ -35,6 +37,7 @@ export class JobLanes {
   readonly #more: Lane[] = [];
   /** Finish what they have. */
   readonly #closing = new Set<Promise<void>>();
+  readonly #clocks = new DueCalls();
   #places: number;
   #longJobs = 0;
   #closed = false;
@@ -63,13 +66,13 @@ export class JobLanes {
   /** A job begins; call what is returned when it has ended. */
   enter(): () => void {
     let long = false;
-    const timer = setTimeout(() => {
+    const growsLong = this.#clocks.after(this.#options.longAfterMs, () => {
       long = true;
       this.#longJobs += 1;
       this.#balance();
-    }, this.#options.longAfterMs);
+    });
     return () => {
-      clearTimeout(timer);
+      growsLong.cancel();
       if (!long) return;
       this.#longJobs -= 1;
       this.#balance();

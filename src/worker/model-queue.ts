@@ -2,7 +2,13 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { DelayedError, type Job, WaitingError, Worker } from 'bullmq';
 import { toWavepoolError, WavepoolError } from '../core/errors.ts';
-import { type JobData, type JobOutcome, JobOwner } from '../core/job.ts';
+import {
+  type JobData,
+  type JobOutcome,
+  JobOwner,
+  type JobProgress,
+  type PartialSegment,
+} from '../core/job.ts';
 import { JobDataParser } from '../core/job-data-parser.ts';
 import type { Logger } from '../core/logger.ts';
 import { NO_TRACING, type Tracing } from '../core/tracing.ts';
@@ -16,10 +22,12 @@ import { queueNameOf, queuePrefix } from '../queue/queue-names.ts';
 import { SegmentWriter } from '../queue/segment-stream.ts';
 import { telemetryOf } from '../queue/telemetry.ts';
 import { type HeldJobs, LockLostError } from './held-jobs.ts';
+import type { Interruption } from './interruption.ts';
 import { JobLanes, type Lane } from './job-lanes.ts';
 import type { JobProcessor } from './job-processor.ts';
 import { LostReplies } from './lost-replies.ts';
 import type { Quarantine } from './quarantine.ts';
+import { QueuedAttempt } from './queued-attempt.ts';
 import { TenantGate } from './tenant-gate.ts';
 
 /** BullMQ waits so long before it tells Redis of a job's end once more. */
@@ -64,12 +72,16 @@ export class ModelQueue {
   readonly #taken = new Map<string, TakenJob>();
   #closed: Promise<void> | undefined;
 
-  private constructor(options: ModelQueueOptions, cancellations: CancellationListener) {
+  private constructor(
+    options: ModelQueueOptions,
+    connection: ReturnType<typeof openConnection>,
+    cancellations: CancellationListener,
+  ) {
     this.#options = options;
+    this.#connection = connection;
     this.#cancellations = cancellations;
-    const { address, model, concurrency, longJobMs, logger } = options;
+    const { model, concurrency, longJobMs, logger } = options;
     this.#name = queueNameOf(model);
-    this.#connection = openConnection(address, { role: 'patient', name: `worker:${model}` });
     this.#gate = new TenantGate({ connection: this.#connection, queue: this.#name, logger });
     // Progress is for watchers: a job does not fail because it could not be told.
     this.#progress = new ProgressTeller(this.#connection, this.#name, (err) => {
@@ -87,12 +99,14 @@ export class ModelQueue {
   static async open(options: ModelQueueOptions): Promise<ModelQueue> {
     const { address, model, logger } = options;
     const onError = (err: unknown) => logger.warn({ err, model }, 'cancel request not read');
+    const connection = openConnection(address, { role: 'patient', name: `worker:${model}` });
     const cancellations = await CancellationListener.open({
       address,
       queue: queueNameOf(model),
+      reader: connection,
       onError,
     });
-    const queue = new ModelQueue(options, cancellations);
+    const queue = new ModelQueue(options, connection, cancellations);
     await Promise.all([queue.#lanes.ready(), queue.#progress.prepare()]);
     return queue;
   }
@@ -167,7 +181,7 @@ export class ModelQueue {
   /** A job has ended, or waits again: another of its tenant may come. */
   #leave(job: TranscribeJob): void {
     const jobId = String(job.id);
-    const { tenant } = this.#taken.get(jobId)?.data ?? ownerOf(job);
+    const tenant = this.#taken.get(jobId)?.tenant ?? ownerOf(job).tenant;
     this.#release(jobId);
     this.#gate.left(tenant);
   }
@@ -182,31 +196,34 @@ export class ModelQueue {
   async #run(job: TranscribeJob, token: string): Promise<JobOutcome> {
     const { held, quarantine, processor } = this.#options;
     const jobId = String(job.id);
-    const logger = this.#options.logger.child({ jobId, queue: this.#name });
+    // Few jobs have something to log.
+    const loggerOf = () => this.#options.logger.child({ jobId, queue: this.#name });
     let cancellation: CancellationWatch | undefined;
     let leave: (() => void) | undefined;
     const leaveLane = this.#lanes.enter();
     this.#taken.set(jobId, { token });
     try {
       const data = this.#parser.parse(job.data);
-      this.#taken.set(jobId, { token, data });
+      this.#taken.set(jobId, { token, tenant: data.tenant });
       const { submittedAt } = data;
-      const signal = held.hold(this.#name, jobId, token, data.clocks);
+      const interruption = held.hold(this.#name, jobId, token, data.clocks);
       if (!(await this.#gate.enter(jobId, data))) throw new TenantBusyError();
       const cancel = (reason: WavepoolError) => void held.abort(this.#name, jobId, reason);
       cancellation = await this.#cancellations.watch({ id: jobId, submittedAt, cancel });
-      leave = await quarantine.enter(isSuspect(data), signal);
+      interruption.throwIfAborted();
+      const suspect = isSuspect(data);
+      leave =
+        quarantine.enterAtOnce(suspect) ?? (await quarantine.enter(suspect, interruption.signal));
       held.start(this.#name, jobId);
       const partials = data.partials
         ? new SegmentWriter(this.#connection, this.#name, jobId)
         : undefined;
-      const outcome = await processor.process({
+      const members = {
         jobId,
         data,
-        signal,
         priority: data.interactive ? 0 : (data.priority ?? job.priority),
         attempt: job.attemptsMade + 1,
-        onProgress: (progress) => this.#progress.tell(jobId, progress),
+        onProgress: (progress: JobProgress) => this.#progress.tell(jobId, progress),
         openParts: () =>
           PartLine.open({
             address: this.#options.address,
@@ -214,16 +231,17 @@ export class ModelQueue {
             jobId,
             priority: job.priority,
           }),
-        onSegment: partials && ((segment) => partials.append(segment)),
-        logger,
-        assertOwned: () => this.#assertOwned(job, token, signal),
-      });
+        onSegment: partials && ((segment: PartialSegment) => partials.append(segment)),
+        assertOwned: () => this.#assertOwned(job, token, interruption),
+      };
+      const attempt = new QueuedAttempt(members, interruption, loggerOf);
+      const outcome = await processor.process(attempt);
       await partials?.flushed();
       await this.#progress.sent();
       return outcome;
     } catch (thrown) {
       await this.#progress.sent();
-      throw await this.#explain(thrown, job, token, logger);
+      throw await this.#explain(thrown, job, token, loggerOf());
     } finally {
       leaveLane();
       leave?.();
@@ -236,9 +254,9 @@ export class ModelQueue {
    * While Redis takes no writes the question waits: the work is done, and is not to be thrown away for that.
    * @throws {LockLostError} when the job's lock has run out, so that another worker may have it.
    */
-  async #assertOwned(job: TranscribeJob, token: string, signal: AbortSignal): Promise<void> {
+  async #assertOwned(job: TranscribeJob, token: string, interruption: Interruption): Promise<void> {
     for (;;) {
-      signal.throwIfAborted();
+      interruption.throwIfAborted();
       try {
         const extended = await job.extendLock(token, this.#options.lockDurationMs);
         if (extended !== 1) throw new LockLostError(String(job.id));
@@ -284,8 +302,8 @@ export class ModelQueue {
 interface TakenJob {
   /** Of its lock. */
   readonly token: string;
-  /** Once it has been read. */
-  readonly data?: JobData;
+  /** Once the job has been read. */
+  readonly tenant?: string;
 }
 
 /** The job was taken without a place, and its tenant has as many running as it may. */

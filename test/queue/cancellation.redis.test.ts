@@ -30,7 +30,9 @@ function openQueue(): Promise<AudioQueue> {
 async function watchOf(listener: CancellationListener, id: string, submittedAt: number) {
   const abort = new AbortController();
   const cancel = (reason: WavepoolError) => abort.abort(reason);
-  return { ...(await listener.watch({ id, submittedAt, cancel })), signal: abort.signal };
+  const watch = await listener.watch({ id, submittedAt, cancel });
+  const stop = () => watch.stop();
+  return { stop, [Symbol.dispose]: stop, signal: abort.signal };
 }
 
 test('a cancelled job that waits, by priority or for its time, ends at once and never runs', async () => {
