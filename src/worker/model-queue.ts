@@ -105,6 +105,9 @@ export class ModelQueue {
       queue: queueNameOf(model),
       reader: connection,
       onError,
+    }).catch((error: unknown) => {
+      connection.disconnect();
+      throw error;
     });
     const queue = new ModelQueue(options, connection, cancellations);
     await Promise.all([queue.#lanes.ready(), queue.#progress.prepare()]);
