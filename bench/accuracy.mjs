@@ -2,7 +2,7 @@
  * Word error rates on the shipped readings: `wavepool run`, and sherpa-onnx given the very segments that it found. The same
  * weights and the same audio, so what differs is the kernels and how decoding ends.
  *
- *   node bench/accuracy.mjs
+ *   node bench/accuracy.mjs [--json]
  */
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -10,6 +10,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { wordErrorRate } from '../dist/src/core/word-error-rate.js';
 import { prepareSherpaModel, Sherpa } from './sherpa.mjs';
+import { percent } from './tables.mjs';
 
 const ROOT = path.resolve(import.meta.dirname, '..');
 const SPEECH = path.join(ROOT, 'test/fixtures/speech');
@@ -59,12 +60,22 @@ try {
     pairs.sherpa.push([reference, texts.join(' ')]);
   }
   await sherpa.stop();
-  const percent = (rate) => `${(100 * rate).toFixed(2)} %`;
-  console.log(`${pairs.wavepool.length} readings, ${segmentCount} segments`);
-  console.log(`wavepool run      ${percent(wordErrorRate(pairs.wavepool))}`);
-  console.log(`sherpa-onnx       ${percent(wordErrorRate(pairs.sherpa))}`);
   const between = pairs.sherpa.map(([, text], i) => [text, pairs.wavepool[i][1]]);
-  console.log(`between the two   ${percent(wordErrorRate(between))}`);
+  const found = {
+    readings: pairs.wavepool.length,
+    segments: segmentCount,
+    wavepool: wordErrorRate(pairs.wavepool),
+    sherpa: wordErrorRate(pairs.sherpa),
+    between: wordErrorRate(between),
+  };
+  if (process.argv.includes('--json')) {
+    console.log(JSON.stringify(found));
+  } else {
+    console.log(`${found.readings} readings, ${found.segments} segments`);
+    console.log(`wavepool run      ${percent(found.wavepool)}`);
+    console.log(`sherpa-onnx       ${percent(found.sherpa)}`);
+    console.log(`between the two   ${percent(found.between)}`);
+  }
 } finally {
   rmSync(folder, { recursive: true, force: true });
 }

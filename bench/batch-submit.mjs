@@ -1,5 +1,5 @@
 /**
- * What it costs to submit a large batch: `node bench/batch-submit.mjs [items]` (50 000), after `npm run build`.
+ * What it costs to submit a large batch: `node bench/batch-submit.mjs [items] [--json]` (50 000), after `npm run build`.
  *
  * Each way of submitting gets a Redis of its own (durable, as in production) and processes of its own: a server, and a
  * producer that sends the items and knows nothing else. Told are the time until the batch has all items, the largest
@@ -171,12 +171,7 @@ async function measure(way, count) {
   const held = (await usedMegabytes(queues.connection)) - before;
   const { counts } = await store.get(id);
   if (counts.total !== count) throw new Error(`${counts.total} of ${count} items were added`);
-  const figure = ({ stallMs, p99Ms, busyMs, peakMb }) =>
-    `${peakMb} MB, stall ${stallMs} ms (p99 ${p99Ms}, ${busyMs} of CPU)`;
-  process.stdout.write(
-    `${way.padEnd(6)} ${count} items in ${seconds.toFixed(1)} s; producer ${figure(own)}; ` +
-      `server ${figure(served)}; Redis +${held.toFixed(0)} MB\n`,
-  );
+  const found = { way, items: count, seconds, producer: own, server: served, redisMb: held };
   if (way === 'SDK') {
     const waiting = await timed(() => store.get(id));
     await endAll(queues.connection, id, count / 2);
@@ -184,10 +179,8 @@ async function measure(way, count) {
     const sets = (await usedMegabytes(queues.connection)) - before - held;
     const cancel = await timed(() => store.cancel(id));
     const cancelled = await timed(() => store.get(id));
-    process.stdout.write(
-      `       counts: ${waiting} ms all waiting, ${half} ms half ended (sets +${sets.toFixed(0)} MB), ` +
-        `${cancelled} ms half cancelled; cancelling ${count / 2} took ${cancel} ms\n`,
-    );
+    found.counts = { waitingMs: waiting, halfEndedMs: half, setsMb: sets };
+    found.cancelling = { items: count / 2, ms: cancel, countMs: cancelled };
   }
   server.send('stop');
   await once(server, 'exit');
@@ -195,9 +188,38 @@ async function measure(way, count) {
   await queues.close();
   await redis.release();
   rmSync(dataDir, { recursive: true, force: true });
+  return found;
+}
+
+function tell({ way, items, seconds, producer, server, redisMb, counts, cancelling }) {
+  const figure = ({ stallMs, p99Ms, busyMs, peakMb }) =>
+    `${peakMb} MB, stall ${stallMs} ms (p99 ${p99Ms}, ${busyMs} of CPU)`;
+  console.log(
+    `${way.padEnd(6)} ${items} items in ${seconds.toFixed(1)} s; producer ${figure(producer)}; ` +
+      `server ${figure(server)}; Redis +${redisMb.toFixed(0)} MB`,
+  );
+  if (counts === undefined) return;
+  console.log(
+    `       counts: ${counts.waitingMs} ms all waiting, ${counts.halfEndedMs} ms half ended ` +
+      `(sets +${counts.setsMb.toFixed(0)} MB), ${cancelling.countMs} ms half cancelled; ` +
+      `cancelling ${cancelling.items} took ${cancelling.ms} ms`,
+  );
+}
+
+async function measureAll(items, asJson) {
+  const ways = [];
+  for (const way of ['SDK', 'NDJSON', 'JSON']) {
+    const found = await measure(way, items);
+    ways.push(found);
+    if (!asJson) tell(found);
+  }
+  if (asJson) console.log(JSON.stringify(ways));
 }
 
 const [role, argument] = process.argv.slice(2);
 if (role === 'serve') await serve(JSON.parse(argument));
 else if (role === 'produce') await produce(JSON.parse(argument));
-else for (const way of ['SDK', 'NDJSON', 'JSON']) await measure(way, Number(role ?? 50_000));
+else {
+  const [items = '50000'] = process.argv.slice(2).filter((word) => word !== '--json');
+  await measureAll(Number(items), process.argv.includes('--json'));
+}

@@ -2,29 +2,30 @@
  * How heavy the pages are, and how soon they show what they are for, when there are many finished jobs. Every round opens
  * each page in a browser without a cache; what counts is the median over the rounds.
  *
- *   npm run build && node bench/dashboard.mjs [--jobs N] [--rounds N]
+ *   npm run build && node bench/dashboard.mjs [--jobs N] [--rounds N] [--json]
  */
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { performance } from 'node:perf_hooks';
 import { parseArgs } from 'node:util';
-import { Worker } from 'bullmq';
 import { chromium } from 'playwright-core';
 import { readConfig } from '../dist/src/core/config.js';
 import { createLogger } from '../dist/src/core/logger.js';
 import { openServices } from '../dist/src/http/open-services.js';
 import { startServer } from '../dist/src/http/server.js';
 import { DEFAULT_SETTINGS } from '../dist/src/http/settings.js';
-import { openConnection } from '../dist/src/queue/connection.js';
 import { EmbeddedRedis } from '../dist/src/queue/embedded-redis.js';
-import { queueNameOf, queuePrefix } from '../dist/src/queue/queue-names.js';
+import { HeldJobs } from '../dist/src/worker/held-jobs.js';
+import { ModelQueue } from '../dist/src/worker/model-queue.js';
+import { Quarantine } from '../dist/src/worker/quarantine.js';
 
 const MODEL = 'moonshine-tiny';
 const { values } = parseArgs({
   options: {
     jobs: { type: 'string', default: '20000' },
     rounds: { type: 'string', default: '5' },
+    json: { type: 'boolean', default: false },
   },
 });
 const jobs = Number(values.jobs);
@@ -51,19 +52,27 @@ const OUTCOME = {
 };
 
 async function finishJobs(address, queue) {
-  const connection = openConnection(address, { role: 'patient', name: 'worker' });
+  let left = jobs;
+  let allEnded;
   const ended = new Promise((resolve) => {
-    let left = jobs;
-    queue.on('completed', () => {
+    allEnded = resolve;
+  });
+  class CountedJobs extends HeldJobs {
+    release(...job) {
+      super.release(...job);
       left -= 1;
-      if (left === 0) resolve();
-    });
+      if (left === 0) allEnded();
+    }
+  }
+  const worker = await ModelQueue.open({
+    ...{ address, model: MODEL, concurrency: 200, longJobMs: 10_000 },
+    ...{ lockDurationMs: 30_000, stalledIntervalMs: 30_000 },
+    processor: { process: async () => OUTCOME },
+    held: new CountedJobs(() => undefined),
+    quarantine: new Quarantine(),
+    logger: createLogger('error', 'bench'),
   });
-  const worker = new Worker(queueNameOf(MODEL), async () => OUTCOME, {
-    connection,
-    prefix: queuePrefix(connection),
-    concurrency: 200,
-  });
+  worker.start();
   const named = (at) => ({ input: { kind: 'path', path: `/srv/audio/calls/call-${at}.wav` } });
   for (let start = 0; start < jobs; start += 1_000) {
     const count = Math.min(1_000, jobs - start);
@@ -71,7 +80,6 @@ async function finishJobs(address, queue) {
   }
   await ended;
   await worker.close();
-  connection.disconnect();
 }
 
 async function measure(browser, url, [name, address, selector]) {
@@ -124,7 +132,6 @@ try {
   for (let round = 0; round < rounds; round += 1) {
     for (const page of PAGES) results.push(await measure(browser, server.url, page));
   }
-  console.log(`${jobs} finished jobs, ${rounds} rounds, ${os.cpus().length} cores`);
   const summary = PAGES.map(([name]) => {
     const own = results.filter((result) => result.name === name);
     return {
@@ -133,9 +140,12 @@ try {
       kB: Math.round(median(own.map(({ bytes }) => bytes)) / 1_000),
     };
   });
-  console.table(summary);
-  mkdirSync('bench/results', { recursive: true });
-  writeFileSync('bench/results/dashboard.json', JSON.stringify({ jobs, rounds, summary }));
+  if (values.json) {
+    console.log(JSON.stringify({ jobs, rounds, pages: summary }));
+  } else {
+    console.log(`${jobs} finished jobs, ${rounds} rounds, ${os.cpus().length} cores`);
+    console.table(summary);
+  }
 } finally {
   await browser.close();
   ending.abort();

@@ -2,7 +2,7 @@
  * How many jobs a second `POST /v1/jobs` accepts, and how long each takes: a server of its own without workers, 16
  * connections, a warm-up that does not count.
  *
- *   node bench/http-submit.mjs [--seconds N] [--connections N]
+ *   node bench/http-submit.mjs [--seconds N] [--connections N] [--json]
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -20,6 +20,7 @@ const { values } = parseArgs({
   options: {
     seconds: { type: 'string', default: '10' },
     connections: { type: 'string', default: '16' },
+    json: { type: 'boolean', default: false },
   },
 });
 
@@ -49,10 +50,13 @@ const home = mkdtempSync(path.join(tmpdir(), 'wavepool-bench-'));
 const { server, url } = await startServer(home);
 try {
   await load(url, 5);
-  const result = await load(url, Number(values.seconds));
-  const { requests, latency, non2xx } = result;
+  const { requests, latency, non2xx } = await load(url, Number(values.seconds));
+  const { p50, p99 } = latency;
+  const found = { perSecond: requests.average, p50, p99, refused: non2xx };
   console.log(
-    `${requests.average.toFixed(0)} accepted per second; p50 ${latency.p50} ms, p99 ${latency.p99} ms; ${non2xx} refused`,
+    values.json
+      ? JSON.stringify({ connections: Number(values.connections), ...found })
+      : `${found.perSecond.toFixed(0)} accepted per second; p50 ${p50} ms, p99 ${p99} ms; ${non2xx} refused`,
   );
 } finally {
   server.kill('SIGTERM');

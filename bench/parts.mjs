@@ -9,10 +9,12 @@ import {
 import { queue, queueLength } from './parts/queue.mjs';
 import { refusal } from './parts/refusal.mjs';
 import { scaling } from './parts/scaling.mjs';
+import { service } from './parts/service.mjs';
 import { silence } from './parts/silence.mjs';
 import { sweeping } from './parts/sweep.mjs';
 import { vad } from './parts/vad.mjs';
 import { whisperClips, whisperEngine, whisperHour } from './parts/whisper.mjs';
+import { words } from './parts/words.mjs';
 
 export const PARTS = [
   moonshineEngine,
@@ -20,6 +22,7 @@ export const PARTS = [
   moonshineMixed,
   moonshineHour,
   silence,
+  words,
   whisperEngine,
   whisperClips,
   whisperHour,
@@ -30,4 +33,5 @@ export const PARTS = [
   queue,
   queueLength,
   refusal,
+  service,
 ];

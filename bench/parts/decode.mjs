@@ -16,8 +16,13 @@ const FORMATS = [
   { name: 'WAV, 16 kHz mono', file: 'speech.wav', options: ['-ar', '16000', '-ac', '1'] },
   { name: 'FLAC, 48 kHz stereo', file: 'speech.flac', options: ['-ar', '48000', '-ac', '2'] },
   { name: 'MP3, 44.1 kHz stereo', file: 'speech.mp3', options: ['-ar', '44100', '-ac', '2'] },
+  {
+    name: 'MP3, 22.05 kHz mono',
+    file: 'mono.mp3',
+    options: ['-ar', '22050', '-ac', '1', '-b:a', '48k'],
+  },
 ];
-const planned = { speeds: [8_000, 900, 700, 1_500, 900, 700], overhead: 0.5 };
+const planned = { speeds: [8_000, 1_700, 1_000, 2_000, 4_000, 1_300, 1_000, 2_000], overhead: 0.5 };
 
 function prepareFormats(cache, seconds) {
   const [source] = prepareLong(cache, seconds).files;
