@@ -111,8 +111,9 @@ async function loseMachine(context: ScenarioContext) {
     settings: { lockDurationMs: LOCK_MS, stalledIntervalMs: STALL_CHECK_MS },
   });
   const first = await startSupervisor(bench, context);
+  const one = bench.moreEnds(1);
   await bench.add(context.jobs);
-  await bench.moreEnds(1);
+  await one;
   const lostAt = performance.now();
   // The supervisor first: it must not get to hand anything back.
   first.child.kill('SIGKILL');

@@ -24,8 +24,9 @@ async function disturb(
   let slowestMs = 0;
   for (let time = 0; time < context.times; time += 1) {
     const part = Math.ceil(context.jobs / context.times);
+    const some = bench.moreEnds(Math.ceil(part / 4));
     await bench.add(part);
-    await bench.moreEnds(Math.ceil(part / 4));
+    await some;
     await fault();
     const overAt = performance.now();
     await bench.nextEnd();

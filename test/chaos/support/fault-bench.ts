@@ -173,7 +173,7 @@ export class FaultBench implements AsyncDisposable {
     return queue.addMany(jobs);
   }
 
-  /** Resolves when so many more jobs have ended, whatever their end. */
+  /** Resolves when so many more jobs have ended, whatever their end. Call before jobs are added that may end soon. */
   async moreEnds(count: number): Promise<void> {
     const goal = this.#ends.length + count;
     await this.until(() => this.#ends.length >= goal);
