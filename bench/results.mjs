@@ -13,7 +13,8 @@ function commit() {
   const git = (...args) => spawnSync('git', args, { cwd: ROOT, encoding: 'utf8' });
   const { status, stdout } = git('rev-parse', '--short', 'HEAD');
   if (status !== 0) return null;
-  const changed = git('status', '--porcelain', '--', 'src', 'native', 'bench').stdout !== '';
+  const changed =
+    git('status', '--porcelain', '--', 'src', 'native', 'bench', ':!bench/results').stdout !== '';
   return `${stdout.trim()}${changed ? ', changed' : ''}`;
 }
 

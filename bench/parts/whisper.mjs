@@ -120,7 +120,7 @@ const clipsShare = { speeds: [33, 10, 23, 15], overhead: 9 };
 export const whisperClips = {
   name: 'whisper-clips',
   title: 'Whisper tiny.en, `wavepool run`, clips of 3–12 s',
-  share: 2.5,
+  share: 4,
   settings: (seconds, { files, oursArgs }) => {
     const audio = audioFor(seconds, { ...clipsShare, least: 45, most: 2_000 });
     return { clips: files ?? Math.round(audio / CLIP_SECONDS), args: oursArgs ?? [] };
