@@ -198,7 +198,7 @@ export class FaultBench implements AsyncDisposable {
     });
   }
 
-  /** Resolves when a slot next takes up this job, or any. */
+  /** Resolves when a slot next takes up this job, or any. Call before jobs are added that may begin soon. */
   nextRun(jobId?: string): Promise<void> {
     return new Promise((resolve) => {
       this.queue.on('progress', ({ id, progress }) => {
