@@ -15,7 +15,13 @@ inline constexpr std::size_t kMaxMp3FrameSamples = 2304;
 class Mp3FrameDecoder {
   public:
     Mp3FrameDecoder();
+    /// Gives every second sample only, of the sound below a quarter of the stream's rate less its
+    /// upper edge: complete to 0.2 of the rate. `phase` 0: the even samples, 1: the odd ones.
+    /// Only for MPEG-1 layer III.
+    static Mp3FrameDecoder halving(int phase);
     ~Mp3FrameDecoder();
+    Mp3FrameDecoder(Mp3FrameDecoder&&) noexcept;
+    Mp3FrameDecoder& operator=(Mp3FrameDecoder&&) noexcept;
 
     /// Decodes exactly one frame, header included, to interleaved f32. Returns the samples per
     /// channel, 0 when the frame is damaged or lacks the frames before it.

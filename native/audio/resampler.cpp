@@ -137,9 +137,10 @@ void Resampler::push(std::span<const float> samples, std::vector<float>& out) {
     produce(input_end_, out);
 }
 
-void Resampler::finish(std::vector<float>& out) {
+void Resampler::finish(std::vector<float>& out, bool half_sample) {
     if (up_ == down_) return;
-    const std::int64_t total = (input_end_ * up_ + down_ / 2) / down_;
+    const std::int64_t halves = 2 * input_end_ - (half_sample ? 1 : 0);
+    const std::int64_t total = (halves * up_ + down_) / (2 * down_);
     // Zeros after the input, as there were before; a window reaches at most taps_ beyond it.
     const std::int64_t zeros = static_cast<std::int64_t>(taps_) + 1;
     history_.insert(history_.end(), static_cast<std::size_t>(zeros), 0.0F);
