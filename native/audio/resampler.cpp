@@ -27,7 +27,7 @@ constexpr std::int64_t kMaxPhases = 1024;
 // filter, so that a window's sum has the same bits however many are worked on at once.
 constexpr std::size_t kUnroll = 2;
 // Windows that share the loads of a filter.
-constexpr std::size_t kGroup = 4;
+constexpr std::size_t kGroup = 5;
 
 // out[w] = the filter over the window that begins at first + w * distance.
 template <std::size_t Windows>
@@ -166,7 +166,9 @@ void Resampler::produce(std::int64_t end, std::vector<float>& out) {
 // Every up_ samples the same phase comes again, down_ input samples later: kGroup such rounds at
 // once.
 bool Resampler::produce_group(std::int64_t end, std::vector<float>& out) {
-    const std::int64_t last = position_ + static_cast<std::int64_t>(kGroup) * down_;
+    const std::int64_t next = position_ + static_cast<std::int64_t>(kGroup) * down_;
+    // The output samples are down_ / up_ apart; `next` is one too far.
+    const std::int64_t last = next - (down_ - fraction_ + up_ - 1) / up_;
     if (phases_ != up_ || last - centre_ + static_cast<std::int64_t>(taps_) > end) return false;
     const auto up = static_cast<std::size_t>(up_);
     const std::size_t start = out.size();
@@ -180,7 +182,7 @@ bool Resampler::produce_group(std::int64_t end, std::vector<float>& out) {
     }
     // One round has been walked through.
     output_end_ += static_cast<std::int64_t>(kGroup - 1) * up_;
-    position_ = last;
+    position_ = next;
     return true;
 }
 
