@@ -16,6 +16,8 @@ inline Lanes load(const float* from) noexcept {
     return value;
 }
 
+inline void store(const Lanes& value, float* to) noexcept { std::memcpy(to, &value, sizeof value); }
+
 inline float sum_of(const Lanes& sum) noexcept {
     using Half [[gnu::vector_size(kLanes / 2 * sizeof(float))]] = float;
     const Half fours = __builtin_shufflevector(sum, sum, 0, 1, 2, 3) +

@@ -117,8 +117,6 @@ void long_block(const Lanes* lines, int type, LongBlock& out) {
     tables.long_mdct.operator()<1>(lines, tables.long_windows[static_cast<std::size_t>(type)], out);
 }
 
-void store(const Lanes& value, float* to) { std::memcpy(to, &value, sizeof value); }
-
 // The slots that are filtered at once share the loads of the factors.
 constexpr std::size_t kSlotsAtOnce = 3;
 static_assert(Mp3HalfRateSynthesis::kLinesPerSubband % kSlotsAtOnce == 0);
