@@ -30,15 +30,15 @@ constexpr std::size_t kGroup = 5;
 
 // out[w] = the filter over the window that begins at first + w * distance.
 template <std::size_t Windows>
-std::array<float, Windows> filtered(const float* first, std::size_t distance, const float* filter,
-                                    std::size_t count) {
+std::array<float, Windows> filtered(const float* first, std::size_t distance,
+                                    std::span<const Lanes> filter) {
     std::array<std::array<Lanes, kUnroll>, Windows> sums;
     for (auto& each : sums) each.fill(Lanes{});
-    for (std::size_t i = 0; i < count; i += kLanes * kUnroll)
+    for (std::size_t i = 0; i < filter.size(); i += kUnroll)
         for (std::size_t u = 0; u < kUnroll; ++u) {
-            const Lanes factors = load(filter + i + u * kLanes);
+            const Lanes factors = filter[i + u];
             for (std::size_t w = 0; w < Windows; ++w)
-                sums[w][u] += factors * load(first + w * distance + i + u * kLanes);
+                sums[w][u] += factors * load(first + w * distance + (i + u) * kLanes);
         }
     std::array<float, Windows> out;
     for (std::size_t w = 0; w < Windows; ++w) out[w] = sum_of(sums[w][0] + sums[w][1]);
@@ -77,7 +77,7 @@ void Resampler::build_filters(int sample_rate) {
 
     static const KaiserWindow window(kAttenuationDb);
     // One more than phases_: the last is the first, a sample later, for interpolation.
-    filters_.assign(static_cast<std::size_t>(phases_ + 1) * taps_, 0.0F);
+    filters_.assign(static_cast<std::size_t>(phases_ + 1) * (taps_ / kLanes), Lanes{});
     std::vector<double> row(needed);
     for (std::int64_t phase = 0; phase <= phases_; ++phase) {
         const double offset = static_cast<double>(phase) / static_cast<double>(phases_);
@@ -88,9 +88,9 @@ void Resampler::build_filters(int sample_rate) {
         }
         // Every phase passes a constant exactly: no ripple at the rate of the phases.
         const double scale = 1 / std::accumulate(row.begin(), row.end(), 0.0);
-        float* filter = filters_.data() + static_cast<std::size_t>(phase) * taps_;
+        Lanes* filter = filters_.data() + static_cast<std::size_t>(phase) * (taps_ / kLanes);
         for (std::size_t tap = 0; tap < needed; ++tap)
-            filter[tap] = static_cast<float>(row[tap] * scale);
+            filter[tap / kLanes][tap % kLanes] = static_cast<float>(row[tap] * scale);
     }
 }
 
@@ -160,9 +160,8 @@ bool Resampler::produce_group(std::int64_t end, std::vector<float>& out) {
     const std::size_t start = out.size();
     out.resize(start + kGroup * up);
     for (std::size_t i = 0; i < up; ++i) {
-        const float* filter = filters_.data() + static_cast<std::size_t>(fraction_) * taps_;
-        const auto samples =
-            filtered<kGroup>(window_at(position_), static_cast<std::size_t>(down_), filter, taps_);
+        const auto samples = filtered<kGroup>(window_at(position_), static_cast<std::size_t>(down_),
+                                              filter_of(fraction_));
         for (std::size_t w = 0; w < kGroup; ++w) out[start + w * up + i] = samples[w];
         advance();
     }
@@ -183,17 +182,18 @@ void Resampler::advance() {
     fraction_ %= up_;
 }
 
+std::span<const Lanes> Resampler::filter_of(std::int64_t phase) const {
+    const std::size_t length = taps_ / kLanes;
+    return std::span(filters_).subspan(static_cast<std::size_t>(phase) * length, length);
+}
+
 float Resampler::sample_at(const float* window) const {
-    if (phases_ == up_) {
-        const float* filter = filters_.data() + static_cast<std::size_t>(fraction_) * taps_;
-        return filtered<1>(window, 0, filter, taps_)[0];
-    }
+    if (phases_ == up_) return filtered<1>(window, 0, filter_of(fraction_))[0];
     const std::int64_t scaled = fraction_ * phases_;
     const std::int64_t phase = scaled / up_;
     const float share = static_cast<float>(scaled - phase * up_) / static_cast<float>(up_);
-    const float* filter = filters_.data() + static_cast<std::size_t>(phase) * taps_;
-    const float low = filtered<1>(window, 0, filter, taps_)[0];
-    const float high = filtered<1>(window, 0, filter + taps_, taps_)[0];
+    const float low = filtered<1>(window, 0, filter_of(phase))[0];
+    const float high = filtered<1>(window, 0, filter_of(phase + 1))[0];
     return low + share * (high - low);
 }
 

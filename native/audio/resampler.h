@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "audio/lanes.h"
 #include "audio/rate_halver.h"
 
 namespace wavepool::audio {
@@ -32,6 +33,7 @@ class Resampler {
     bool produce_group(std::int64_t end, std::vector<float>& out);
     void advance();
     [[nodiscard]] const float* window_at(std::int64_t position) const;
+    [[nodiscard]] std::span<const Lanes> filter_of(std::int64_t phase) const;
     [[nodiscard]] float sample_at(const float* window) const;
 
     // Constant after construction.
@@ -43,7 +45,7 @@ class Resampler {
     std::size_t taps_ = 0;     ///< per phase, a multiple of the vector width
     std::int64_t centre_ = 0;  ///< the tap that lies at or just before the output sample
     std::int64_t phases_ = 0;  ///< up_, or kMaxPhases, then two neighbors are interpolated
-    std::vector<float> filters_;
+    std::vector<Lanes> filters_;
 
     std::vector<RateHalver> halvers_;
     std::vector<std::vector<float>> halved_;  ///< what each made of the last push
