@@ -43,8 +43,8 @@ using Synthesis = Mp3HalfRateSynthesis;
 
 constexpr std::size_t kGranuleLines = 576;
 constexpr std::size_t kBands = 32;
-// Lines that the half rate has a use for: up to 9 kHz of a stream of 44.1 kHz. With those above
-// gone, the filters of the uppermost subband kept leave an alias in its own upper half.
+// Lines that are read: a little more than is promised, because the filters of the uppermost subband
+// leave an alias in its upper half where the one above is missing.
 constexpr int kKeptLines = 13 * Synthesis::kLinesPerSubband;
 
 // The window of the decoder's own polyphase filter, from its answers to an impulse in each subband.
@@ -110,8 +110,8 @@ class HalfRateDecoder {
     }
 
   private:
-    // Two granules after the last difference, both the overlapped blocks and the history of the
-    // polyphase filter are the same.
+    // After so many granules of equal lines the channels' syntheses are in the same state: the
+    // first makes the overlapping blocks the same, the second the history of the polyphase filter.
     static constexpr int kGranulesToBeAlike = 2;
 
     static std::shared_ptr<const Synthesis::Tables> tables_of(int phase) {
@@ -177,14 +177,13 @@ class HalfRateDecoder {
 
     void synthesize(const ma_dr_mp3_L3_gr_info* infos, int channels, float* interleaved) noexcept {
         ma_dr_mp3dec_scratch& scratch = decoder_.scratch;
-        const bool same = channels == 1 || have_equal_lines(infos);
-        // Equal channels, common in speech, cost one synthesis.
-        if (!same && alike_granules_ >= kGranulesToBeAlike) synthesis_[1] = synthesis_[0];
-        const bool alike = same && (channels == 1 || alike_granules_ >= kGranulesToBeAlike);
-        if (!same)
-            alike_granules_ = 0;
-        else
-            alike_granules_ = alike ? kGranulesToBeAlike : alike_granules_ + 1;
+        // Equal channels, common in speech, cost one synthesis: the second one's is left where it
+        // was, and takes over the first one's state when the channels part.
+        const bool equal = channels == 1 || have_equal_lines(infos);
+        const bool were_alike = alike_granules_ >= kGranulesToBeAlike;
+        const bool alike = channels == 1 || (equal && were_alike);
+        if (were_alike && !equal) synthesis_[1] = synthesis_[0];
+        alike_granules_ = alike ? kGranulesToBeAlike : equal ? alike_granules_ + 1 : 0;
 
         std::array<std::array<float, Synthesis::kSamples>, 2> planes;
         for (int ch = 0; ch < (alike ? 1 : channels); ++ch) {
@@ -224,8 +223,8 @@ class HalfRateDecoder {
 
     ma_dr_mp3dec decoder_{};
     std::array<Synthesis, 2> synthesis_;
-    // Since the channels last differed. From kGranulesToBeAlike on, only the first one's synthesis
-    // is kept up.
+    // Since the channels last differed, at most kGranulesToBeAlike: then only the first one's
+    // synthesis is kept up.
     int alike_granules_ = kGranulesToBeAlike;
 };
 

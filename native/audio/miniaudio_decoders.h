@@ -15,9 +15,8 @@ inline constexpr std::size_t kMaxMp3FrameSamples = 2304;
 class Mp3FrameDecoder {
   public:
     Mp3FrameDecoder();
-    /// Gives every second sample only, of the sound below a quarter of the stream's rate less its
-    /// upper edge: complete to 0.2 of the rate. `phase` 0: the even samples, 1: the odd ones.
-    /// Only for MPEG-1 layer III.
+    /// Gives every second sample only, `phase` 0: the even ones, 1: the odd ones. The sound is
+    /// complete up to 0.19 of the stream's rate, and of no use above. Only for MPEG-1 layer III.
     static Mp3FrameDecoder halving(int phase);
     ~Mp3FrameDecoder();
     Mp3FrameDecoder(Mp3FrameDecoder&&) noexcept;

@@ -105,9 +105,9 @@ void Mp3Reader::read_encoder_note(const CancelToken& cancel) {
 
 // The first sample that is not dropped is the first one read.
 void Mp3Reader::halve_rate(int wanted_rate) {
-    // What a halved decoder gives is complete to 0.2 of the stream's rate, the wanted band to half
-    // the wanted rate.
-    const bool ample = 2 * first_.sample_rate >= 5 * wanted_rate;
+    // What a halved decoder gives is complete to 0.19 of the stream's rate; half the wanted rate is
+    // wanted of it.
+    const bool ample = 19 * first_.sample_rate >= 50 * wanted_rate;
     if (first_.version != 1 || first_.layer != 3 || !ample) return;
     halves_rate_ = true;
     phase_ = drop_samples_ % 2;
@@ -182,6 +182,7 @@ bool Mp3Reader::decode_frame(const CancelToken& cancel) {
     if (decoded_frames_ == noted_frames_ &&
         (!fill(Mp3Header::kBytes, cancel) || !Mp3Header::parse(ahead(0))))
         end -= std::min(padding_samples_, end);
+    // An odd number of samples moves what another stream has after it by one of them.
     pcm_.resize(frames_before(end) * channels);
     ends_in_half_frame_ = halves_rate_ && (end + phase_) % 2 == 1;
     const std::size_t dropped = std::min(drop_samples_, end);

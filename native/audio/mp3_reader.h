@@ -19,8 +19,8 @@ class Mp3Reader final : public FrameReader {
   public:
     /// `bytes` stands after any ID3v2 tag. At most `search_bytes` are passed over to find the first
     /// of several consecutive frames. The frames will be resampled to `wanted_rate`: where half the
-    /// stream's rate is ample for it, every second one is read, for half the work. Throws
-    /// Error{kInputUndecodable | kCancelled}.
+    /// stream's rate is ample for it, every second one is read, for half the work, and what lies
+    /// above half the wanted rate is of no use. Throws Error{kInputUndecodable | kCancelled}.
     Mp3Reader(std::unique_ptr<ByteReader> bytes, std::size_t search_bytes, int wanted_rate,
               const CancelToken& cancel);
 
