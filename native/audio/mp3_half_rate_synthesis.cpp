@@ -118,27 +118,52 @@ void long_block(const Lanes* lines, int type, LongBlock& out) {
 }
 
 // The slots that are filtered at once share the loads of the factors.
-constexpr std::size_t kSlotsAtOnce = 3;
+constexpr std::size_t kSlotsAtOnce = 6;
+constexpr std::size_t kWindowedAtOnce = 3;
 static_assert(Mp3HalfRateSynthesis::kLinesPerSubband % kSlotsAtOnce == 0);
+static_assert(Mp3HalfRateSynthesis::kLinesPerSubband % kWindowedAtOnce == 0);
+
+// "V" of a slot for the samples of a phase, from what the matrix gives. Of the odd samples, the
+// upper eight mirror the lower ones, with the sign turned in the first half. Of the even ones, the
+// mirror is at the eighth, which is zero in the first half; in the second, the matrix gives it in
+// the place of the one before all, which is the first half's with the sign turned.
+void unfold(int phase, const Lanes& first, const Lanes& second, float* out) {
+    const Lanes turned = -first;
+    if (phase == 1) {
+        store(first, out);
+        store(__builtin_shufflevector(turned, turned, 7, 6, 5, 4, 3, 2, 1, 0), out + kLanes);
+        store(second, out + 2 * kLanes);
+        store(__builtin_shufflevector(second, second, 7, 6, 5, 4, 3, 2, 1, 0), out + 3 * kLanes);
+        return;
+    }
+    store(first, out);
+    store(__builtin_shufflevector(turned, Lanes{}, 8, 7, 6, 5, 4, 3, 2, 1), out + kLanes);
+    store(__builtin_shufflevector(second, turned, 8, 1, 2, 3, 4, 5, 6, 7), out + 2 * kLanes);
+    store(__builtin_shufflevector(second, second, 0, 7, 6, 5, 4, 3, 2, 1), out + 3 * kLanes);
+}
 
 }  // namespace
 
-Mp3HalfRateSynthesis::Tables::Tables(std::span<const float, kWindowPoints> window, int phase) {
-    for (std::size_t m = 0; m < kSubbands; ++m) {
-        const std::size_t sample = 2 * m + static_cast<std::size_t>(phase);
-        for (std::size_t k = 0; k < kSubbands; ++k) {
-            const auto factor = [&](std::size_t row) {
-                return static_cast<float>(
-                    std::cos(kPi / 64 * static_cast<double>((16 + row) * (2 * k + 1))));
-            };
-            matrix_[k][m] = factor(sample);
-            matrix_[k][kSubbands + m] = factor(sample + 32);
-        }
-        for (std::size_t tap = 0; tap < kTaps; ++tap) {
-            even_window_[tap][m] = window[64 * tap + sample];
-            odd_window_[tap][m] = window[64 * tap + 32 + sample];
+Mp3HalfRateSynthesis::Tables::Tables(std::span<const float, kWindowPoints> window, int phase)
+    : phase_(phase) {
+    const auto sample_of = [phase](std::size_t m) {
+        return 2 * m + static_cast<std::size_t>(phase);
+    };
+    for (std::size_t k = 0; k < kSubbands; ++k) {
+        const auto factor = [k](std::size_t row) {
+            return static_cast<float>(
+                std::cos(kPi / 64 * static_cast<double>((16 + row) * (2 * k + 1))));
+        };
+        for (std::size_t m = 0; m < kLanes; ++m) {
+            matrix_[k][m] = factor(sample_of(m));
+            matrix_[k][kLanes + m] = factor(32 + sample_of(phase == 0 && m == 0 ? kLanes : m));
         }
     }
+    for (std::size_t tap = 0; tap < kTaps; ++tap)
+        for (std::size_t m = 0; m < kSubbands; ++m) {
+            even_window_[tap][m] = window[64 * tap + sample_of(m)];
+            odd_window_[tap][m] = window[64 * tap + 32 + sample_of(m)];
+        }
 }
 
 Mp3HalfRateSynthesis::Mp3HalfRateSynthesis(std::shared_ptr<const Tables> tables)
@@ -187,34 +212,35 @@ void Mp3HalfRateSynthesis::hybrid(std::span<const float, kLines> lines, const Bl
 }
 
 void Mp3HalfRateSynthesis::polyphase(const Slots& slots, std::span<float, kSamples> out) noexcept {
-    constexpr std::size_t kParts = 2 * kGroups;
     std::array<std::array<float, kSubbands>, kSlotsAtOnce> subbands;
     for (std::size_t slot = 0; slot < kLinesPerSubband; slot += kSlotsAtOnce) {
         std::memcpy(subbands.data(), &slots[slot], sizeof subbands);
-        std::array<std::array<Lanes, kParts>, kSlotsAtOnce> sums{};
-        for (std::size_t k = 0; k < kSubbands; ++k)
-            for (std::size_t part = 0; part < kParts; ++part) {
-                const Lanes factors = load(&tables_->matrix_[k][part * kLanes]);
-                for (std::size_t s = 0; s < kSlotsAtOnce; ++s)
-                    sums[s][part] += subbands[s][k] * factors;
+        std::array<std::array<Lanes, 2>, kSlotsAtOnce> sums{};
+        for (std::size_t k = 0; k < kSubbands; ++k) {
+            const Lanes first = load(tables_->matrix_[k].data());
+            const Lanes second = load(tables_->matrix_[k].data() + kLanes);
+            for (std::size_t s = 0; s < kSlotsAtOnce; ++s) {
+                sums[s][0] += subbands[s][k] * first;
+                sums[s][1] += subbands[s][k] * second;
             }
+        }
         for (std::size_t s = 0; s < kSlotsAtOnce; ++s)
-            std::memcpy(&history_[kPastSlots + slot + s], &sums[s], sizeof sums[s]);
+            unfold(tables_->phase_, sums[s][0], sums[s][1], history_[kPastSlots + slot + s].data());
     }
 
-    for (std::size_t slot = 0; slot < kLinesPerSubband; slot += kSlotsAtOnce) {
-        std::array<std::array<Lanes, kGroups>, kSlotsAtOnce> sums{};
+    for (std::size_t slot = 0; slot < kLinesPerSubband; slot += kWindowedAtOnce) {
+        std::array<std::array<Lanes, kGroups>, kWindowedAtOnce> sums{};
         for (std::size_t tap = 0; tap < Tables::kTaps; ++tap)
             for (std::size_t group = 0; group < kGroups; ++group) {
                 const Lanes even = load(&tables_->even_window_[tap][group * kLanes]);
                 const Lanes odd = load(&tables_->odd_window_[tap][group * kLanes]);
-                for (std::size_t s = 0; s < kSlotsAtOnce; ++s) {
+                for (std::size_t s = 0; s < kWindowedAtOnce; ++s) {
                     const auto* newest = &history_[kPastSlots + slot + s - 2 * tap];
                     sums[s][group] += even * load(&(*newest)[group * kLanes]);
                     sums[s][group] += odd * load(&(*(newest - 1))[kSubbands + group * kLanes]);
                 }
             }
-        for (std::size_t s = 0; s < kSlotsAtOnce; ++s)
+        for (std::size_t s = 0; s < kWindowedAtOnce; ++s)
             for (std::size_t group = 0; group < kGroups; ++group)
                 store(sums[s][group], &out[(slot + s) * kSubbands + group * kLanes]);
     }

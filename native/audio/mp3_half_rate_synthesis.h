@@ -43,8 +43,10 @@ class Mp3HalfRateSynthesis {
         friend class Mp3HalfRateSynthesis;
         static constexpr std::size_t kTaps = 8;
 
-        // [input][output]: of a slot's subbands, the first and the second half of "V".
-        alignas(32) std::array<std::array<float, 2 * kSubbands>, kSubbands> matrix_;
+        int phase_;
+        // [input][output]: of a slot's subbands, those values of "V" that are not the others
+        // mirrored: the first eight of its first half, then of its second.
+        alignas(32) std::array<std::array<float, kSubbands>, kSubbands> matrix_;
         // For the even and for the odd slots back in time.
         alignas(32) std::array<std::array<float, kSubbands>, kTaps> even_window_;
         alignas(32) std::array<std::array<float, kSubbands>, kTaps> odd_window_;

@@ -164,7 +164,8 @@ bool Mp3Reader::decode_frame(const CancelToken& cancel) {
     begin_ += header->frame_bytes;
     pcm_read_ = 0;
     if (samples > 0) {
-        for (float& sample : pcm_)
+        const std::size_t count = samples * static_cast<std::size_t>(header->channels);
+        for (float& sample : std::span(pcm_).first(count))
             if (!(std::abs(sample) <= kMaxMagnitude)) sample = 0;
         match_channels(samples, header->channels);
         ++decoded_frames_;
