@@ -16,8 +16,14 @@ inline Lanes load(const float* from) noexcept {
     return value;
 }
 
+inline void store(const Lanes& value, float* to) noexcept { std::memcpy(to, &value, sizeof value); }
+
 inline float sum_of(const Lanes& sum) noexcept {
-    return ((sum[0] + sum[4]) + (sum[1] + sum[5])) + ((sum[2] + sum[6]) + (sum[3] + sum[7]));
+    using Half [[gnu::vector_size(kLanes / 2 * sizeof(float))]] = float;
+    const Half fours = __builtin_shufflevector(sum, sum, 0, 1, 2, 3) +
+                       __builtin_shufflevector(sum, sum, 4, 5, 6, 7);
+    const Half pairs = fours + __builtin_shufflevector(fours, fours, 1, 0, 3, 2);
+    return pairs[0] + pairs[2];
 }
 
 }  // namespace wavepool::audio

@@ -40,20 +40,22 @@ SampleWriter::SampleWriter(int sample_rate, int channels, std::optional<int> cha
 
 void SampleWriter::write(std::span<const float> interleaved) {
     mono_.clear();
-    mixer_.push(selector_ ? selector_->select(interleaved) : interleaved, mono_);
-    resample(false);
-}
-
-void SampleWriter::finish() {
-    mono_.clear();
-    mixer_.finish(mono_);
-    resample(true);
-}
-
-void SampleWriter::resample(bool last) {
     resampled_.clear();
+    mixer_.push(selector_ ? selector_->select(interleaved) : interleaved, mono_);
     resampler_.push(mono_, resampled_);
-    if (last) resampler_.finish(resampled_);
+    store_resampled();
+}
+
+void SampleWriter::finish(bool half_frame) {
+    mono_.clear();
+    resampled_.clear();
+    mixer_.finish(mono_);
+    resampler_.push(mono_, resampled_);
+    resampler_.finish(resampled_, half_frame);
+    store_resampled();
+}
+
+void SampleWriter::store_resampled() {
     // The filter overshoots at the edges of what is at full scale.
     for (float& one : resampled_) one = std::clamp(one, -1.0F, 1.0F);
     store_->append(resampled_);

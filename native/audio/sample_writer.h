@@ -26,14 +26,14 @@ class SampleWriter {
 
     /// `interleaved` holds whole frames. What the filters need more context for comes later.
     void write(std::span<const float> interleaved);
-    /// Appends the rest. Nothing may be written after.
-    void finish();
+    /// Appends the rest. Nothing may be written after. `half_frame` as for Resampler::finish().
+    void finish(bool half_frame = false);
 
     /// What was odd about the channels so far.
     [[nodiscard]] std::vector<Warning> warnings() const;
 
   private:
-    void resample(bool last);
+    void store_resampled();
 
     const int channels_;
     const std::shared_ptr<SampleStore> store_ = std::make_shared<SampleStore>();
