@@ -11,10 +11,10 @@
 namespace wavepool::audio {
 
 /// Any rate → 16 kHz by a windowed-sinc polyphase filter, after half-band filters where the rate is
-/// high: flat to 7.2 kHz (90 % of the lower
-/// Nyquist frequency), more than 80 dB down from 8 kHz on. The ratio is exact, the delay is
-/// compensated, and n samples become round(n · 16000 / rate). Each output sample depends on
-/// absolute positions only, so the bits do not depend on how the input is divided over the calls.
+/// high: flat to 7.2 kHz (90 % of the lower Nyquist frequency), more than 80 dB down from 8 kHz on.
+/// The ratio is exact, the delay is compensated, and n samples become round(n · 16000 / rate). Each
+/// output sample depends on absolute positions only, so the bits do not depend on how the input is
+/// divided over the calls.
 class Resampler {
   public:
     /// `sample_rate` in Hz, kMinSampleRate to kMaxSampleRate.
