@@ -12,17 +12,42 @@ import { audioSpeed, figure, number, ratioRange, table } from '../tables.mjs';
 import { audioFor, timeFor } from './contest.mjs';
 
 const STEP_SAMPLES = 30 * RATE;
+/** One voice on both sides of a recording; or a quieter one on the right, a while later, so that the sides share nothing. */
+const ALIKE = ['-ac', '2'];
+const APART = ['-af', 'pan=stereo|c0=c0|c1=0.6*c0,adelay=0|1500'];
 const FORMATS = [
   { name: 'WAV, 16 kHz mono', file: 'speech.wav', options: ['-ar', '16000', '-ac', '1'] },
-  { name: 'FLAC, 48 kHz stereo', file: 'speech.flac', options: ['-ar', '48000', '-ac', '2'] },
-  { name: 'MP3, 44.1 kHz stereo', file: 'speech.mp3', options: ['-ar', '44100', '-ac', '2'] },
+  {
+    name: 'FLAC, 48 kHz stereo, sides alike',
+    file: 'alike.flac',
+    options: [...ALIKE, '-ar', '48000'],
+  },
+  {
+    name: 'FLAC, 48 kHz stereo, sides apart',
+    file: 'apart.flac',
+    options: [...APART, '-ar', '48000'],
+  },
+  {
+    name: 'MP3, 44.1 kHz stereo, sides alike',
+    file: 'alike.mp3',
+    options: [...ALIKE, '-ar', '44100'],
+  },
+  {
+    name: 'MP3, 44.1 kHz stereo, sides apart',
+    file: 'apart.mp3',
+    options: [...APART, '-ar', '44100'],
+  },
   {
     name: 'MP3, 22.05 kHz mono',
     file: 'mono.mp3',
     options: ['-ar', '22050', '-ac', '1', '-b:a', '48k'],
   },
 ];
-const planned = { speeds: [8_000, 1_700, 1_000, 2_000, 4_000, 1_300, 1_000, 2_000], overhead: 0.5 };
+// Ours, then ffmpeg's.
+const planned = {
+  speeds: [8_000, 1_900, 1_500, 2_200, 1_800, 2_200, 4_000, 1_300, 1_300, 1_000, 1_000, 2_000],
+  overhead: 0.5,
+};
 
 function prepareFormats(cache, seconds) {
   const [source] = prepareLong(cache, seconds).files;
