@@ -8,8 +8,10 @@ import { CancellationListener, markCancelled } from '../../src/queue/cancellatio
 import { failWaiting } from '../../src/queue/fail-waiting.ts';
 import { toQueueError } from '../../src/queue/failures.ts';
 import { queuePrefix } from '../../src/queue/queue-names.ts';
+import type { JobAttempt } from '../../src/worker/job-processor.ts';
 import { heard } from '../support/events.ts';
 import { jobNamed } from '../support/jobs.ts';
+import { startModelQueue } from '../support/model-queue.ts';
 import { startRedis, type TestRedis } from '../support/redis.ts';
 import { startManualWorker, startWorker } from '../support/worker.ts';
 
@@ -254,4 +256,25 @@ test('a job whose cancelling was broken off counts as taken before, so its next 
   const seen = await jobs.getJob('a');
   await jobs.close();
   expect(seen?.attemptsStarted).toBe(1);
+});
+
+test('whenever a request comes while its job is taken, the job ends by it', async () => {
+  await using queue = await openQueue();
+  const untilCancelled = async ({ signal }: Pick<JobAttempt, 'signal'>) => {
+    if (!signal.aborted) await once(signal, 'abort');
+    throw signal.reason;
+  };
+  await using _ = await startModelQueue(redis.address, queue.model, 50, untilCancelled);
+  await using _other = await startModelQueue(redis.address, queue.model, 50, untilCancelled);
+  const cancelled = async (id: string, questions: number) => {
+    await queue.add(jobNamed(id));
+    // Each takes a moment.
+    for (let asked = 0; asked < questions; asked += 1) await queue.get(id);
+    await queue.cancel(id);
+    await expect(queue.waitFor(id)).rejects.toMatchObject({ code: 'CANCELLED' });
+  };
+  for (let round = 0; round < 10; round += 1) {
+    const jobs = Array.from({ length: 60 }, (_, at) => cancelled(`${round}-${at}`, at % 6));
+    await Promise.all(jobs);
+  }
 });
