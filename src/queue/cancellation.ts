@@ -2,12 +2,15 @@
  * Cancelling across processes. A mark in Redis says that a job is to be cancelled and a message tells the workers to look:
  * the message makes it quick, and the mark makes it certain for a worker that picks the job up later or was away.
  */
+import { setImmediate as turn } from 'node:timers/promises';
 import type { Redis } from 'ioredis';
 import { WavepoolError } from '../core/errors.ts';
 import { closeConnection, connect, openConnection, type RedisAddress } from './connection.ts';
 import { cancelChannel, cancelMarkKey } from './queue-names.ts';
 
 const MARK_SECONDS = 7 * 86_400;
+/** More announcements do not come between the taking of a job and the answer that tells its worker. */
+const MOST_UNWATCHED = 10_000;
 
 /** A mark of an earlier job with the same id does not count: the time of submission tells them apart. */
 export async function markCancelled(
@@ -54,7 +57,10 @@ interface Lookup {
 export interface CancellationListenerOptions {
   readonly address: RedisAddress;
   readonly queue: string;
-  /** Reads marks; stays the caller's. On a busy one questions travel with other commands. @defaultValue a connection of its own */
+  /**
+   * Reads marks; stays the caller's. For `watchAtOnce` the one on which jobs are taken. On a busy one questions travel with
+   * other commands. @defaultValue a connection of its own
+   */
   readonly reader?: Redis | undefined;
   /** Told when a request could not be looked up; the job runs on. */
   readonly onError?: ((error: unknown) => void) | undefined;
@@ -68,6 +74,12 @@ export class CancellationListener {
   readonly #ownReader: Redis | undefined;
   readonly #onError: (error: unknown) => void;
   readonly #watched = new Map<string, Watch>();
+  /** Announced, and not watched then: their jobs may be on their way here. */
+  readonly #unwatched = new Set<string>();
+  /** How often the subscriber's connection has been lost. */
+  #losses = 0;
+  /** Whether everything has been heard that was announced since the jobs that are on their way were taken. */
+  #hearsAll = true;
   /** The last command, however it ended or will end. */
   #asked: Promise<void> = Promise.resolve();
   /** Goes out when that one is answered. */
@@ -83,9 +95,12 @@ export class CancellationListener {
     this.#ownReader = ownReader;
     this.#reader = reader;
     this.#onError = options.onError ?? (() => undefined);
-    subscriber.on('message', (_channel: string, id: string) => this.#look([id]));
-    // Requests made while the connection was down were not heard.
-    subscriber.on('ready', () => this.#look([...this.#watched.keys()]));
+    subscriber.on('message', (_channel: string, id: string) => this.#hear(id));
+    subscriber.on('close', () => {
+      this.#losses += 1;
+      this.#hearsAll = false;
+    });
+    subscriber.on('ready', () => void this.#hearAgain().catch(this.#onError));
   }
 
   /** @throws {WavepoolError} REDIS_UNAVAILABLE */
@@ -119,6 +134,17 @@ export class CancellationListener {
     return watch;
   }
 
+  /**
+   * As `watch`, without asking Redis, for a job that nobody had taken before: who wants to end it finds it taken, and announces
+   * that. Undefined when it has to be asked for all the same.
+   */
+  watchAtOnce(job: WatchedJob): CancellationWatch | undefined {
+    if (!this.#hearsAll || this.#unwatched.delete(job.id)) return undefined;
+    const watch = new Watch(this.#watched, job);
+    this.#watched.set(job.id, watch);
+    return watch;
+  }
+
   /** Idempotent. */
   close(): void {
     this.#watched.clear();
@@ -130,8 +156,26 @@ export class CancellationListener {
     this.close();
   }
 
-  #look(ids: readonly string[]): void {
-    this.#abortMarked(ids.filter((id) => this.#watched.has(id))).catch(this.#onError);
+  #hear(id: string): void {
+    if (this.#watched.has(id)) {
+      this.#abortMarked([id]).catch(this.#onError);
+      return;
+    }
+    this.#unwatched.add(id);
+    const [oldest] = this.#unwatched;
+    if (oldest !== undefined && this.#unwatched.size > MOST_UNWATCHED)
+      this.#unwatched.delete(oldest);
+  }
+
+  /** Requests made while the connection was down were not heard. */
+  async #hearAgain(): Promise<void> {
+    const losses = this.#losses;
+    // ioredis has asked for it already, but does not tell when it is so.
+    await this.#subscriber.subscribe(cancelChannel(this.#subscriber, this.#queue));
+    // Jobs that were taken before are answered before the ping is, and are watched a turn later.
+    await Promise.all([this.#abortMarked([...this.#watched.keys()]), this.#reader.ping()]);
+    await turn();
+    if (losses === this.#losses) this.#hearsAll = true;
   }
 
   /** One command at a time: a busy worker takes many jobs while it waits for an answer, and asks for them together. */

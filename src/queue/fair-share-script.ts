@@ -36,12 +36,10 @@ local function prune(tenant, limit)
     return
   end
   -- The first of them is the first to be taken.
-  repeat
-    local ids, gone = call('ZRANGE', window, 0, BULK - 1), 0
-    local scores = #ids > 0 and call('ZMSCORE', prioritized, unpack(ids)) or {}
-    while gone < #ids and not scores[gone + 1] do gone = gone + 1 end
-    if gone > 0 then call('ZREMRANGEBYRANK', window, 0, gone - 1) end
-  until gone < BULK
+  local first = call('ZRANGE', window, 0, 0)[1]
+  if first and not call('ZSCORE', prioritized, first) then
+    call('ZINTERSTORE', window, 2, window, prioritized, 'WEIGHTS', 1, 0)
+  end
 end
 
 local known = {}

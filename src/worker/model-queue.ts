@@ -210,9 +210,13 @@ export class ModelQueue {
       this.#taken.set(jobId, { token, tenant: data.tenant });
       const { submittedAt } = data;
       const interruption = held.hold(this.#name, jobId, token, data.clocks);
-      if (!(await this.#gate.enter(jobId, data))) throw new TenantBusyError();
       const cancel = (reason: WavepoolError) => void held.abort(this.#name, jobId, reason);
-      cancellation = await this.#cancellations.watch({ id: jobId, submittedAt, cancel });
+      const watched = { id: jobId, submittedAt, cancel };
+      // First of all: what is heard from now on counts.
+      cancellation =
+        job.attemptsStarted === 1 ? this.#cancellations.watchAtOnce(watched) : undefined;
+      cancellation ??= await this.#cancellations.watch(watched);
+      if (!(await this.#gate.enter(jobId, data))) throw new TenantBusyError();
       interruption.throwIfAborted();
       const suspect = isSuspect(data);
       leave =
