@@ -18,11 +18,21 @@ inline Lanes load(const float* from) noexcept {
 
 inline void store(const Lanes& value, float* to) noexcept { std::memcpy(to, &value, sizeof value); }
 
+/// A vector of these lanes of `first` and, counted on from there, of `second`.
+template <int... Index, typename Vector>
+inline auto shuffled(const Vector& first, const Vector& second) noexcept {
+#if __has_builtin(__builtin_shufflevector)
+    return __builtin_shufflevector(first, second, Index...);
+#else  // GCC before 12
+    constexpr int kSize = sizeof(Vector) / sizeof(float);
+    using Shuffled [[gnu::vector_size(sizeof...(Index) * sizeof(float))]] = float;
+    return Shuffled{(Index < kSize ? first[Index % kSize] : second[Index % kSize])...};
+#endif
+}
+
 inline float sum_of(const Lanes& sum) noexcept {
-    using Half [[gnu::vector_size(kLanes / 2 * sizeof(float))]] = float;
-    const Half fours = __builtin_shufflevector(sum, sum, 0, 1, 2, 3) +
-                       __builtin_shufflevector(sum, sum, 4, 5, 6, 7);
-    const Half pairs = fours + __builtin_shufflevector(fours, fours, 1, 0, 3, 2);
+    const auto fours = shuffled<0, 1, 2, 3>(sum, sum) + shuffled<4, 5, 6, 7>(sum, sum);
+    const auto pairs = fours + shuffled<1, 0, 3, 2>(fours, fours);
     return pairs[0] + pairs[2];
 }
 

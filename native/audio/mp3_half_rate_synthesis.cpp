@@ -131,15 +131,15 @@ void unfold(int phase, const Lanes& first, const Lanes& second, float* out) {
     const Lanes turned = -first;
     if (phase == 1) {
         store(first, out);
-        store(__builtin_shufflevector(turned, turned, 7, 6, 5, 4, 3, 2, 1, 0), out + kLanes);
+        store(shuffled<7, 6, 5, 4, 3, 2, 1, 0>(turned, turned), out + kLanes);
         store(second, out + 2 * kLanes);
-        store(__builtin_shufflevector(second, second, 7, 6, 5, 4, 3, 2, 1, 0), out + 3 * kLanes);
+        store(shuffled<7, 6, 5, 4, 3, 2, 1, 0>(second, second), out + 3 * kLanes);
         return;
     }
     store(first, out);
-    store(__builtin_shufflevector(turned, Lanes{}, 8, 7, 6, 5, 4, 3, 2, 1), out + kLanes);
-    store(__builtin_shufflevector(second, turned, 8, 1, 2, 3, 4, 5, 6, 7), out + 2 * kLanes);
-    store(__builtin_shufflevector(second, second, 0, 7, 6, 5, 4, 3, 2, 1), out + 3 * kLanes);
+    store(shuffled<8, 7, 6, 5, 4, 3, 2, 1>(turned, Lanes{}), out + kLanes);
+    store(shuffled<8, 1, 2, 3, 4, 5, 6, 7>(second, turned), out + 2 * kLanes);
+    store(shuffled<0, 7, 6, 5, 4, 3, 2, 1>(second, second), out + 3 * kLanes);
 }
 
 }  // namespace
