@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { WorkerCrash } from '../../src/worker/supervisor.ts';
+import { signalProcess } from '../support/process-table.ts';
 import { ensure, type Scenario, type ScenarioContext, sumOf } from './scenario.ts';
 import { FaultBench } from './support/fault-bench.ts';
 import { ABORT_SECONDS, HANG_SECONDS } from './support/fault-plan.ts';
@@ -64,9 +65,9 @@ export const workerKilled: Scenario = {
     await bench.add(jobs);
     for (let time = 1; time <= times; time += 1) {
       await bench.until(() => bench.ended >= (jobs * time) / (times + 1));
-      const [victim = 0] = bench.supervisor.pids;
+      const victim = await bench.liveWorker();
       const died = once(bench.supervisor, 'crash');
-      process.kill(victim, 'SIGKILL');
+      signalProcess(victim, 'SIGKILL');
       await died;
     }
     await bench.allEnded();
@@ -117,7 +118,7 @@ async function loseMachine(context: ScenarioContext) {
   const lostAt = performance.now();
   // The supervisor first: it must not get to hand anything back.
   first.child.kill('SIGKILL');
-  for (const pid of first.pids) process.kill(pid, 'SIGKILL');
+  for (const pid of first.pids) signalProcess(pid, 'SIGKILL');
   const second = await startSupervisor(bench, context);
   await bench.allEnded();
   second.child.kill('SIGTERM');

@@ -2,6 +2,7 @@
 import { once } from 'node:events';
 import { watch } from 'node:fs/promises';
 import { LocalResultStore } from '../../src/storage/local-result-store.ts';
+import { signalProcess } from '../support/process-table.ts';
 import { ensure, type Scenario, type ScenarioContext } from './scenario.ts';
 import { FaultBench } from './support/fault-bench.ts';
 import { recognizedBy } from './support/fault-plan.ts';
@@ -51,10 +52,10 @@ async function killLate(context: ScenarioContext) {
     const before = recognized(bench);
     await bench.queue.add({ id, input: { kind: 'path', path } });
     await untilRecognized(bench, before + Math.floor(KILLED_AT * stretches));
-    const [victim = 0] = bench.supervisor.pids;
+    const [victim] = bench.supervisor.pids;
     const died = once(bench.supervisor, 'crash');
     const killedAt = performance.now();
-    process.kill(victim, 'SIGKILL');
+    signalProcess(victim, 'SIGKILL');
     await died;
     const inFirst = recognized(bench) - before;
     await bench.queue.waitFor(id);

@@ -4,6 +4,7 @@ import { ProblemDetails } from '../../src/core/problem.ts';
 import { AudioQueue } from '../../src/queue/audio-queue.ts';
 import { TEST_ADDON_BUILT } from '../engine/test-addon.ts';
 import { startTestServer } from '../support/http.ts';
+import { signalProcess } from '../support/process-table.ts';
 import { temporaryFolder } from '../support/redis.ts';
 import {
   canMount,
@@ -72,9 +73,9 @@ test('the server says what is wrong with Redis, and is ready again when it is ri
   await set('maxmemory', '0');
   expect(await readiness()).toBe('ready');
 
-  process.kill(serverPid, 'SIGSTOP');
+  signalProcess(serverPid, 'SIGSTOP');
   expect(await readiness()).toBe('REDIS_UNAVAILABLE');
-  process.kill(serverPid, 'SIGCONT');
+  signalProcess(serverPid, 'SIGCONT');
   await expect.poll(readiness, { timeout: 30_000 }).toBe('ready');
 });
 

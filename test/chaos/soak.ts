@@ -5,6 +5,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { bullKey } from '../../src/queue/queue-names.ts';
 import { LocalResultStore } from '../../src/storage/local-result-store.ts';
 import { randomFrom } from '../support/json-mutator.ts';
+import { signalProcess } from '../support/process-table.ts';
 import { ensure, type ScenarioContext, type ScenarioOutcome } from './scenario.ts';
 import { FaultBench } from './support/fault-bench.ts';
 import { PLAIN_SECONDS } from './support/fault-plan.ts';
@@ -153,16 +154,16 @@ class Soak {
     const victim = this.#victim;
     if (victim === undefined) return;
     const died = once(this.#bench.supervisor, 'crash');
-    process.kill(victim, 'SIGKILL');
+    signalProcess(victim, 'SIGKILL');
     await died;
   }
 
   async #freeze(): Promise<void> {
     const victim = this.#victim;
     if (victim === undefined) return;
-    process.kill(victim, 'SIGSTOP');
+    signalProcess(victim, 'SIGSTOP');
     await delay(FREEZE_MS);
-    process.kill(victim, 'SIGCONT');
+    signalProcess(victim, 'SIGCONT');
   }
 }
 

@@ -12,6 +12,7 @@ import { FleetControl } from '../../src/queue/control.ts';
 import { readPresence } from '../../src/queue/presence.ts';
 import { LocalResultStore } from '../../src/storage/local-result-store.ts';
 import { Supervisor } from '../../src/worker/supervisor.ts';
+import { signalProcess } from '../support/process-table.ts';
 import { startRedis, type TestRedis } from '../support/redis.ts';
 import { BASE_CLIP, expectSaid, SPEECH } from '../support/speech.ts';
 import { runWavepool } from '../support/wavepool-process.ts';
@@ -174,10 +175,10 @@ test('all models are unloaded together, and all work again', async () => {
 
 test('a worker that is killed is told as gone, and the one in its place begins anew', async () => {
   const [worker] = await readPresence(await redis.connection());
-  const [pid = 0] = supervisor.pids;
-  process.kill(pid, 'SIGSTOP');
+  const [pid] = supervisor.pids;
+  signalProcess(pid, 'SIGSTOP');
   const sending = control.send({ operation: 'unload', model: 'first' });
-  process.kill(pid, 'SIGKILL');
+  signalProcess(pid, 'SIGKILL');
   expect(await sending).toMatchObject([
     { ok: false, worker: worker?.id, error: { code: 'WORKER_GONE' } },
   ]);

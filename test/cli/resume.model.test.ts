@@ -1,7 +1,7 @@
 /** Runs that are killed, interrupted or robbed of their worker: nothing is lost, nothing is done twice. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { identifyProcess } from '../../src/core/process-identity.ts';
-import { workersOf } from '../support/process-table.ts';
+import { signalProcess, workersOf } from '../support/process-table.ts';
 import { shortClips } from '../support/speech.ts';
 import { summaryOf, type WavepoolProcess } from '../support/wavepool-process.ts';
 import { Workplace } from '../support/workplace.ts';
@@ -58,8 +58,8 @@ test('a worker that is killed in the middle changes nothing in the outputs', asy
   await using place = await Workplace.create();
   const run = start(place);
   await run.before(place.outputCount(2 * SOME));
-  const [worker = 0] = await workersOf(run.pid);
-  process.kill(worker, 'SIGKILL');
+  const [worker] = await workersOf(run.pid);
+  signalProcess(worker, 'SIGKILL');
   const { code, stdout, stderr } = await run.ended;
   expect(code, stderr).toBe(0);
   expect(stderr).toContain('a worker died (SIGKILL)');
@@ -107,9 +107,9 @@ test('an output directory that another run uses is refused', async () => {
   const first = start(place);
   await first.before(place.outputCount(1));
   // However fast it is, it is still there when the other one comes.
-  process.kill(first.pid, 'SIGSTOP');
+  signalProcess(first.pid, 'SIGSTOP');
   const second = await start(place).ended;
-  process.kill(first.pid, 'SIGCONT');
+  signalProcess(first.pid, 'SIGCONT');
   expect(second.code).toBe(3);
   expect(second.stderr).toContain('[OUTPUT_BUSY]');
   const { code, stderr } = await first.ended;

@@ -10,7 +10,7 @@ import type { ServiceEvent } from '../../src/core/events.ts';
 import { ProblemDetails } from '../../src/core/problem.ts';
 import { normalizedWords } from '../../src/core/word-error-rate.ts';
 import { writeHeaderOnly } from '../support/odd-audio.ts';
-import { workersOf } from '../support/process-table.ts';
+import { signalProcess, workersOf } from '../support/process-table.ts';
 import { Service } from '../support/service.ts';
 import { BASE_CLIP, expectSaid, longSpeech, speechClip, writeNoise } from '../support/speech.ts';
 import { parseSrt } from '../support/subtitles.ts';
@@ -138,14 +138,15 @@ test('jobs outlive the worker that ran them', async () => {
   const others = await Promise.all(
     Array.from({ length: 5 }, () => jobs.submit({ file: CLIP.path })),
   );
-  const [victim = 0] = await workersOf(service.command.pid);
+  const [victim] = await workersOf(service.command.pid);
   expect((await workers.list()).map(({ pid }) => pid)).toEqual([victim]);
   let killed = false;
   const afterwards: ServiceEvent['type'][] = [];
   for await (const { type } of jobs.events(first.id)) {
     if (killed) afterwards.push(type);
     if (killed || type !== 'job.segment') continue;
-    killed = process.kill(victim, 'SIGKILL');
+    signalProcess(victim, 'SIGKILL');
+    killed = true;
   }
   expect(afterwards).toEqual(expect.arrayContaining(['job.waiting', 'job.running']));
   expect(afterwards.at(-1)).toBe('job.completed');

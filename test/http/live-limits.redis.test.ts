@@ -6,6 +6,7 @@ import { TEST_ADDON_BUILT } from '../engine/test-addon.ts';
 import { compileProgram } from '../support/compile.ts';
 import { fakeSettings } from '../support/fake-worker.ts';
 import { startTestServer } from '../support/http.ts';
+import { signalProcess } from '../support/process-table.ts';
 import { failure, MODELS, openLive, startWorker, taking } from './live-fixture.ts';
 
 describe.skipIf(!TEST_ADDON_BUILT)('limits of live audio', () => {
@@ -100,8 +101,8 @@ describe.skipIf(!TEST_ADDON_BUILT)('limits of live audio', () => {
       await supervisor.start();
       using client = await openLive(standing);
       await client.event('live.opened');
-      const [pid = 0] = supervisor.pids;
-      process.kill(pid, 'SIGKILL');
+      const [pid] = supervisor.pids;
+      signalProcess(pid, 'SIGKILL');
       expect(await client.event('live.failed')).toMatchObject(failure('WORKER_GONE'));
     } finally {
       await supervisor.kill();

@@ -4,6 +4,7 @@ import type { NewJob } from '../../src/core/job.ts';
 import { AudioQueue, type AudioQueueOptions } from '../../src/queue/audio-queue.ts';
 import { EmbeddedRedis } from '../../src/queue/embedded-redis.ts';
 import { heard } from '../support/events.ts';
+import { signalProcess } from '../support/process-table.ts';
 import { redisOptions, startRedis, type TestRedis, temporaryFolder } from '../support/redis.ts';
 import { outcomeOf, startWorker } from '../support/worker.ts';
 
@@ -258,7 +259,7 @@ test('the server may die while jobs are added and awaited: all are there, once, 
   });
   const jobs = Array.from({ length: 2_000 }, (_, n) => job(`job-${n}`, { priority: 0 }));
   const adding = queue.addMany(jobs);
-  process.kill(own.embedded.serverPid, 'SIGKILL');
+  signalProcess(own.embedded.serverPid, 'SIGKILL');
   await adding;
   expect(await queue.counts()).toMatchObject({ waiting: 2_000 });
 
@@ -274,7 +275,7 @@ test('without Redis, opening and adding fail at once, and closing does not hang'
   const queue = await AudioQueue.open({ address, model: 'm' });
   // Nobody restarts a server that nobody holds.
   expect(await own.release()).toBe(false);
-  process.kill(serverPid, 'SIGKILL');
+  signalProcess(serverPid, 'SIGKILL');
   await expect(queue.add(job('a'))).rejects.toMatchObject({ code: 'REDIS_UNAVAILABLE' });
   await expect(AudioQueue.open({ address, model: 'm' })).rejects.toMatchObject({
     code: 'REDIS_UNAVAILABLE',

@@ -10,6 +10,7 @@ import { closeConnection, openConnection } from '../../src/queue/connection.ts';
 import { EmbeddedRedis } from '../../src/queue/embedded-redis.ts';
 import { readServerRecord } from '../../src/queue/redis-process.ts';
 import { compileProgram } from '../support/compile.ts';
+import { signalProcess } from '../support/process-table.ts';
 import { redisOptions, startRedis, temporaryFolder } from '../support/redis.ts';
 import { SMALL_DISKS, SmallDisk } from '../support/small-disk.ts';
 import type { HolderReply, HolderRequest } from './redis-holder.ts';
@@ -82,7 +83,7 @@ test('a killed server comes back on the same socket with its data, and connectio
   const connection = await redis.connection();
   await connection.set('kept', 'yes');
   const killed = redis.embedded.serverPid;
-  process.kill(killed, 'SIGKILL');
+  signalProcess(killed, 'SIGKILL');
   await once(connection, 'close');
 
   expect(await connection.get('kept')).toBe('yes');

@@ -1,4 +1,4 @@
-/** Looks at processes from outside, through /proc. */
+/** Processes from outside: looked at through /proc, and sent signals. */
 import { readdir, readFile } from 'node:fs/promises';
 
 /** The worker processes of a command. */
@@ -23,4 +23,13 @@ export async function peakMemory(pid: number): Promise<number | undefined> {
   const status = await readFile(`/proc/${pid}/status`, 'utf8').catch(() => '');
   const [, kibibytes] = /^VmHWM:\s+(\d+) kB$/m.exec(status) ?? [];
   return kibibytes === undefined ? undefined : Number(kibibytes) * 1024;
+}
+
+/**
+ * Sends a signal to one process.
+ * @throws {RangeError} for a process that was not found: to the operating system, 0 is everybody in the tests' own group.
+ */
+export function signalProcess(pid: number | undefined, signal: NodeJS.Signals): void {
+  if (pid === undefined || pid <= 1) throw new RangeError(`${signal} is for no process: ${pid}`);
+  process.kill(pid, signal);
 }

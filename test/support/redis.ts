@@ -6,6 +6,7 @@ import type { Redis } from 'ioredis';
 import { readConfig } from '../../src/core/config.ts';
 import { connect, openConnection, type RedisAddress } from '../../src/queue/connection.ts';
 import { EmbeddedRedis, type EmbeddedRedisOptions } from '../../src/queue/embedded-redis.ts';
+import { signalProcess } from './process-table.ts';
 
 /** A temporary folder; `await using` removes it. */
 export async function temporaryFolder(): Promise<{ path: string } & AsyncDisposable> {
@@ -50,7 +51,7 @@ export async function startRedis(): Promise<TestRedis> {
       const stopped = await embedded.release();
       await folder[Symbol.asyncDispose]();
       if (stopped) return;
-      process.kill(serverPid, 'SIGKILL');
+      signalProcess(serverPid, 'SIGKILL');
       throw new Error('the test left connections to its Redis open');
     },
   };

@@ -7,6 +7,7 @@ import { processState } from '../../src/core/process-identity.ts';
 import { type InputRecord, parseInputRecord } from '../../src/core/run-manifest.ts';
 import { parseServerRecord } from '../../src/core/server-record.ts';
 import { parseTranscript, type Transcript } from '../../src/core/transcript.ts';
+import { signalProcess } from './process-table.ts';
 import { temporaryFolder } from './redis.ts';
 import { type ProcessEnd, type StartOptions, WavepoolProcess } from './wavepool-process.ts';
 
@@ -115,7 +116,7 @@ export class Workplace implements AsyncDisposable {
     for (const command of this.#commands) command.kill('SIGKILL');
     await Promise.all(this.#commands.map((command) => command.ended));
     const server = await this.redisPid();
-    if (server !== undefined) process.kill(server, 'SIGKILL');
+    if (server !== undefined) signalProcess(server, 'SIGKILL');
     await this.#remove();
   }
 

@@ -9,6 +9,7 @@ import { createLogger } from '../../src/core/logger.ts';
 import { WorkerSettings } from '../../src/core/worker-settings.ts';
 import { Supervisor, type SupervisorOptions } from '../../src/worker/supervisor.ts';
 import type { HeldByQueue } from '../../src/worker/worker-process.ts';
+import { signalProcess } from '../support/process-table.ts';
 
 const SETTINGS = WorkerSettings.parse({
   redis: { kind: 'socket', path: '/nowhere' },
@@ -98,7 +99,7 @@ describe('Supervisor', () => {
     const [victim] = supervisor.pids;
     const crashed = once(supervisor, 'crash');
     const replaced = once(supervisor, 'status');
-    process.kill(victim ?? 0, 'SIGKILL');
+    signalProcess(victim, 'SIGKILL');
     expect((await crashed)[0]).toMatchObject({ pid: victim, signal: 'SIGKILL', jobs: 2 });
     expect(handedBack).toEqual([
       new Map([

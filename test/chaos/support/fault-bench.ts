@@ -2,6 +2,7 @@
  * What a scenario happens on: a Redis, supervised worker processes over the fake families, a producer that waits while Redis
  * is away, and the account of all jobs. Everything is real but the weights.
  */
+import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -219,6 +220,15 @@ export class FaultBench implements AsyncDisposable {
   /** Resolves when every job of the account has ended. */
   async allEnded(): Promise<void> {
     await this.ends(this.ledger.ids);
+  }
+
+  /** The process id of a worker; after the last one died, of the next one that started. */
+  async liveWorker(): Promise<number> {
+    for (;;) {
+      const [pid] = this.supervisor.pids;
+      if (pid !== undefined) return pid;
+      await once(this.supervisor, 'status');
+    }
   }
 
   /** From then, by `performance.now()`, to the next end of a job. */

@@ -6,7 +6,7 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { compileProgram } from '../../support/compile.ts';
-import { workersOf } from '../../support/process-table.ts';
+import { signalProcess, workersOf } from '../../support/process-table.ts';
 import { temporaryFolder } from '../../support/redis.ts';
 import { type SentinelDeployment, startSentinels } from '../../support/redis-processes.ts';
 import { S3_ENVIRONMENT } from '../../support/s3.ts';
@@ -92,7 +92,7 @@ export class FleetProcesses implements AsyncDisposable {
     const worker = this.#workers[at];
     if (worker === undefined) throw new RangeError(`there is no worker ${at}`);
     const processes = await workersOf(worker.pid);
-    for (const pid of [worker.pid, ...processes]) process.kill(pid, 'SIGKILL');
+    for (const pid of [worker.pid, ...processes]) signalProcess(pid, 'SIGKILL');
     await worker.ended;
   }
 

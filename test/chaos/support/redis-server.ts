@@ -11,6 +11,7 @@ import {
   type RedisAddress,
 } from '../../../src/queue/connection.ts';
 import { findRedisServer } from '../../../src/queue/redis-binary.ts';
+import { signalProcess } from '../../support/process-table.ts';
 
 export interface RedisServerOptions {
   /** For the socket. */
@@ -86,11 +87,11 @@ export class RedisServer implements AsyncDisposable {
   }
 
   pause(): void {
-    process.kill(this.pid, 'SIGSTOP');
+    signalProcess(this.pid, 'SIGSTOP');
   }
 
   resume(): void {
-    process.kill(this.pid, 'SIGCONT');
+    signalProcess(this.pid, 'SIGCONT');
   }
 
   /** As a crash of the machine does, but for what the disk still had to write. */
