@@ -14,7 +14,7 @@ const HELP = `npm run bench -- [PART…] [options]
 Measures Wavepool and its peers on this machine, in turn. Without a PART, all of them run. Results are written to
 bench/results/PART.json, and from those docs/performance.md and docs/charts; \`node bench/report.mjs\` writes these again.
 
-  --minutes N          time for all parts together; sizes are chosen to fit (default 60)
+  --minutes N          time for all parts together; sizes are chosen to fit (default 66)
   --quick              a look in ${QUICK_MINUTES} minutes; results go to bench/results/quick and are printed, not published
   --plan               say what would be measured and how long it would take, and end (sets up first)
   --rounds N           exactly so many rounds; otherwise until the ratios settle (2 to 7)
@@ -34,7 +34,7 @@ Examples:
 `;
 
 const OPTIONS = {
-  minutes: { type: 'string', default: '60' },
+  minutes: { type: 'string', default: '66' },
   quick: { type: 'boolean', default: false },
   plan: { type: 'boolean', default: false },
   rounds: { type: 'string' },

@@ -134,7 +134,8 @@ export const eachCore = { processes: CORES, threads: 1 };
 export const moonshineClips = commandPart({
   name: 'moonshine-clips',
   title: 'Moonshine tiny, `wavepool run`, clips of 3–12 s',
-  share: 3,
+  // By default a thousand clips.
+  share: 4.4,
   sizes: {
     ...{ key: 'clips', unit: CLIP_SECONDS, least: 12, most: 1_000 },
     ...{ speeds: [OURS, SHERPA], overhead: 4 },
@@ -158,7 +159,8 @@ export const moonshineMixed = commandPart({
 export const moonshineHour = commandPart({
   name: 'moonshine-hour',
   title: 'Moonshine tiny, `wavepool run`, one long file',
-  share: 2,
+  // By default an hour.
+  share: 2.8,
   sizes: {
     ...{ key: 'seconds', unit: 1, least: 120, most: 3_600 },
     ...{ speeds: [OURS, 40], overhead: 4 },
