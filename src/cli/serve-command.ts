@@ -147,15 +147,30 @@ export function addServeCommand(program: Command, context: CliContext): void {
     );
   addStorageOption(command);
   addObjectRootOption(command);
-  addCapacityOptions(command);
-  addResidencyOptions(command);
-  addLiveOption(command);
+  addWorkerOptions(command);
   addPlaceOptions(command)
     .option('--quiet', 'print failures only')
     .addHelpText('after', HELP)
     .action(async (options: ServeOptions) => {
       await serve(options, context);
     });
+}
+
+/** They would change nothing where no workers run, and their user would wait for work that nobody does. */
+function addWorkerOptions(command: Command): void {
+  const others = new Set(command.options);
+  addCapacityOptions(command);
+  addResidencyOptions(command);
+  addLiveOption(command);
+  const options = command.options.filter((option) => !others.has(option));
+  command.hook('preAction', (ran) => {
+    if (ran.getOptionValue('withWorker') === true) return;
+    const typed = options.find((each) => ran.getOptionValueSource(each.attributeName()) === 'cli');
+    if (typed === undefined) return;
+    ran.error(
+      `error: option '${typed.flags}' is for workers: add --with-worker, or use it with \`wavepool worker\``,
+    );
+  });
 }
 
 async function serve(options: ServeOptions, context: CliContext): Promise<void> {

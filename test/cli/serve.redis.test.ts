@@ -41,6 +41,8 @@ test.each([
   [['--port', '70000'], 2, 'port'],
   [['--model-alias', 'whisper-1'], 2, 'model-alias'],
   [['--max-upload', 'big'], 2, 'max-upload'],
+  [['--workers', '2'], 2, 'add --with-worker'],
+  [['--lazy'], 2, 'add --with-worker'],
 ])('serve %j ends with exit code %d', async (argv, code, hint) => {
   const end = await runCli(['serve', ...argv]);
   expect(end.code).toBe(code);
