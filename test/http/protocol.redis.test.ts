@@ -169,6 +169,8 @@ describe('the documentation', () => {
       const shown = `${method.toUpperCase()} ${path.replace(/:(\w+)/g, '{$1}')}`;
       expect(page).toContain(`<code>${shown}</code>`);
     }
+    // JSON alone is shown as it is written.
+    expect(page.replaceAll(/<pre>[^<]*<\/pre>/g, '')).not.toContain('`');
     expect(page).not.toMatch(/(?:src|href)="(?:https?:)?\/\//);
     for (const [, asset = ''] of page.matchAll(/(?:src|href)="(\/assets\/[^"]+)"/g)) {
       expect((await server.request(asset)).status).toBe(200);

@@ -17,7 +17,7 @@ export function docsPage(document: JsonObject): string {
     title: 'API',
     current: '/docs',
     main: html`<div class="head"><div><h1>API</h1>
-<p>${text(description)} Version ${text(version)}; <a href="/openapi.json">OpenAPI document</a>.</p></div></div>
+<p>${prose(description)} Version ${text(version)}; <a href="/openapi.json">OpenAPI document</a>.</p></div></div>
 <div class="reference stack">
 <h2>Operations</h2>
 ${operations}
@@ -34,15 +34,15 @@ function describeOperation(method: string, path: string, operation: JsonObject):
     const { name, in: place, required, schema } = object(parameter);
     const { description: meaning } = object(schema);
     const note = required === true ? 'required' : 'optional';
-    return html`<tr><td><code>${text(name)}</code></td><td>${text(place)}</td><td>${note}</td><td>${text(meaning)}</td></tr>`;
+    return html`<tr><td><code>${text(name)}</code></td><td>${text(place)}</td><td>${note}</td><td>${prose(meaning)}</td></tr>`;
   });
   const responses = Object.entries(object(given)).map(([status, response]) => {
     const { description: meaning } = object(response);
-    return html`<tr><td>${status}</td><td>${text(meaning)}</td><td>${linksOf(object(response))}</td></tr>`;
+    return html`<tr><td>${status}</td><td>${prose(meaning)}</td><td>${linksOf(object(response))}</td></tr>`;
   });
   return html`<section id="${text(operationId)}">
 <h3><code>${method.toUpperCase()} ${path}</code></h3>
-<p><strong>${text(summary)}</strong>. ${text(description)} ${scopeOf(operation)}</p>
+<p><strong>${prose(summary)}</strong>. ${prose(description)} ${scopeOf(operation)}</p>
 ${requestBody === undefined ? html`` : html`<p>Body: ${linksOf(object(requestBody))}</p>`}
 ${parameters.length === 0 ? html`` : html`<table><thead><tr><th>Parameter</th><th>In</th><th></th><th>Meaning</th></tr></thead><tbody>${parameters}</tbody></table>`}
 <table><thead><tr><th>Status</th><th>Meaning</th><th>Body</th></tr></thead><tbody>${responses}</tbody></table>
@@ -78,6 +78,12 @@ function object(value: unknown): JsonObject {
 
 function list(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? value : [];
+}
+
+/** Descriptions are Markdown, of which they use code alone. */
+function prose(value: unknown): Html {
+  const parts = text(value).split('`');
+  return html`${parts.map((part, at) => (at % 2 === 1 ? html`<code>${part}</code>` : html`${part}`))}`;
 }
 
 function text(value: unknown): string {
