@@ -1,16 +1,21 @@
-/** Lets a bounded number of tasks run at once. A closed gate keeps nobody waiting for room. */
+/**
+ * Lets a bounded number of tasks run at once. A closed gate keeps nobody waiting for room. A bound that is a function is asked
+ * for with the first task; if it rejects, so does `room`.
+ */
 export class ConcurrencyGate {
-  readonly #most: number;
+  #most: number | undefined;
+  readonly #bound: () => Promise<number>;
   #running = 0;
   #closed = false;
   #wake: (() => void)[] = [];
 
-  constructor(most: number) {
-    this.#most = most;
+  constructor(most: number | (() => Promise<number>)) {
+    this.#bound = typeof most === 'number' ? () => Promise.resolve(most) : most;
   }
 
   /** Resolves when there is room for one more task, with true; with false once the gate is closed. */
   async room(): Promise<boolean> {
+    this.#most ??= await this.#bound();
     while (this.#running >= this.#most && !this.#closed) await this.#change();
     return !this.#closed;
   }

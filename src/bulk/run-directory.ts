@@ -63,8 +63,8 @@ export interface RunDirectoryOptions {
   readonly scan?: ((signal: AbortSignal) => AsyncIterable<ScanEntry>) | undefined;
   /** Yields the inputs, until it is halted, in place of one walk over the roots. */
   readonly source?: (halt: AbortSignal) => AsyncIterable<ScanEntry>;
-  /** Most jobs added and not yet ended. */
-  readonly maxInFlight: number;
+  /** Most jobs added and not yet ended; as a function, asked for with the first of them. */
+  readonly maxInFlight: number | (() => Promise<number>);
   readonly onEvent?: (event: RunEvent, tally: RunTally) => void;
   /** Told every result, those of inputs finished before included. */
   readonly onResult?: (filePath: string, result: JobResult) => void;
@@ -77,8 +77,8 @@ export interface RunDirectoryOptions {
 }
 
 /**
- * @throws {WavepoolError} INVALID_REQUEST, OUTPUT_BUSY, STORAGE_FULL, whatever `openQueue` throws, REDIS_UNAVAILABLE. Failures of single
- *   inputs are in the summary.
+ * @throws {WavepoolError} INVALID_REQUEST, OUTPUT_BUSY, STORAGE_FULL, whatever `openQueue` and `maxInFlight` throw,
+ *   REDIS_UNAVAILABLE. Failures of single inputs are in the summary.
  */
 export async function runDirectory(options: RunDirectoryOptions): Promise<RunSummary> {
   assertFormats(options.job?.task ?? 'transcribe', options.formats);
@@ -112,11 +112,9 @@ class DirectoryRun {
     this.#options = options;
     this.#output = output;
     this.#gate = new ConcurrencyGate(options.maxInFlight);
-    // Every job under way listens; Node takes more than ten for a leak.
-    setMaxListeners(options.maxInFlight, this.#leave.signal);
     this.#optionsKey = optionsKeyOf(options);
-    // Every job under way listens to it: that many are no leak.
-    setMaxListeners(options.maxInFlight, this.#leave.signal);
+    // Every job under way listens; Node takes more than ten for a leak.
+    setMaxListeners(0, this.#leave.signal);
   }
 
   async run(): Promise<RunSummary> {

@@ -129,7 +129,12 @@ class RunSession {
     const model = await pullModel(store, this.#request.model, this.#context, pull);
     const detector = await pullModel(store, DETECTOR_MODEL, this.#context, pull);
     const services = { config, context: this.#context, signal };
-    const capacity = await chooseCapacity(this.#request.capacity, model, services);
+    // Chosen when there is work: evidence is about the addon, and a run with nothing to do needs none.
+    let chosen: Promise<Capacity> | undefined;
+    const capacity = (): Promise<Capacity> => {
+      chosen ??= chooseCapacity(this.#request.capacity, model, services);
+      return chosen;
+    };
     await assertModelHas(model, { ...this.#request, capacity }, config);
     const { results } = await openStorage({ resultsDir: resultsFolder(config), s3: config.s3 });
     const { roots, rawFormat, watch, objects } = this.#request;
@@ -145,11 +150,15 @@ class RunSession {
       outBucket,
       formats: out === undefined ? [] : formats,
       results,
-      openQueue: async () => (await this.#startFleet(model, detector, capacity, signal)).queue,
+      openQueue: async () =>
+        (await this.#startFleet(model, detector, await capacity(), signal)).queue,
       model: model.entry.id,
       job: this.#request.job,
       checkpoint: `${model.record.weights.sha256} ${detector.record.weights.sha256}`,
-      maxInFlight: capacity.workers * capacity.slots * capacity.batch * LOOK_AHEAD_BATCHES,
+      maxInFlight: async () => {
+        const { workers, slots, batch } = await capacity();
+        return workers * slots * batch * LOOK_AHEAD_BATCHES;
+      },
       onEvent: (event, tally) => this.#hear(event, tally),
       ...(out === undefined ? { onResult: this.#print } : {}),
       signal,

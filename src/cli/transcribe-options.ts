@@ -8,6 +8,7 @@ import { recognizerOptions, spokenLanguage } from '../core/model-options.ts';
 import { NativeEngine } from '../engine/native-engine.ts';
 import { CATALOGUE } from '../models/catalogue.ts';
 import type { InstalledModel } from '../models/model-store.ts';
+import type { Capacity } from './options.ts';
 import type { TaskChoice } from './task-options.ts';
 
 /** As they were typed. */
@@ -83,14 +84,14 @@ export function assertCatalogueSpeaks(model: ModelId, options: SpokenOptions): v
  */
 export async function assertModelHas(
   { path, entry }: InstalledModel,
-  { job, capacity }: TaskChoice & { readonly capacity: { threads: number; batch: number } },
+  { job, capacity }: TaskChoice & { readonly capacity: () => Promise<Capacity> },
   { addonPath }: Pick<Config, 'addonPath'>,
 ): Promise<void> {
   if (job.task === 'vad') return;
   const { language, translate, prompt, words } = job.options ?? {};
   const wishes = { language, translate, prompt, words };
   if (Object.values(wishes).every((wish) => wish === undefined)) return;
-  const { threads, batch: maxBatch } = capacity;
+  const { threads, batch: maxBatch } = await capacity();
   const engine = new NativeEngine({ addon: addonPath });
   const { info } = await engine.planModel(path, { mode: 'offline', threads, maxBatch });
   recognizerOptions(wishes, entry.id, info);

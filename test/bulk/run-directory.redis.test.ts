@@ -76,6 +76,22 @@ test('only so many jobs are in the queue at once', async () => {
   expect(most.length).toBe(10);
 });
 
+test('how many is asked for once, and not by a run that has nothing to do', async () => {
+  write({ 'a.wav': 'alpha', 'b.wav': 'beta', 'c.wav': 'gamma' });
+  let asked = 0;
+  const maxInFlight = () => {
+    asked += 1;
+    return Promise.resolve(2);
+  };
+  expect((await runWithWorker({ maxInFlight })).summary.done).toBe(3);
+  expect(asked).toBe(1);
+  expect(await run({ maxInFlight })).toMatchObject({ done: 0, finished: 3 });
+  expect(asked).toBe(1);
+  write({ 'd.wav': 'delta' });
+  const failing = () => Promise.reject(new Error('no capacity'));
+  await expect(run({ maxInFlight: failing })).rejects.toThrow('no capacity');
+});
+
 test('transcripts are handed over without files, those of finished inputs again', async () => {
   write({ 'a.wav': 'alpha', 'b.wav': 'beta' });
   const printed: string[] = [];
