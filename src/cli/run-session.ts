@@ -135,6 +135,8 @@ class RunSession {
       chosen ??= chooseCapacity(this.#request.capacity, model, services);
       return chosen;
     };
+    // Measuring tells what it does, and is no part of the run that its progress and speed are about.
+    if (this.#request.capacity.tuning?.wanted) await capacity();
     await assertModelHas(model, { ...this.#request, capacity }, config);
     const { results } = await openStorage({ resultsDir: resultsFolder(config), s3: config.s3 });
     const { roots, rawFormat, watch, objects } = this.#request;
