@@ -38,7 +38,7 @@ export function overview(results) {
   if (groups.length === 0) return undefined;
   const { machine } = results.values().next().value;
   return {
-    title: 'Wavepool beside its fastest peer on the same weights',
+    title: 'Wavepool beside its fastest peer',
     subtitle: `Multiples of the peer’s speed, seconds of audio per second; ${machine.cores} × ${machine.cpu}`,
     groups,
   };

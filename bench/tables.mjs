@@ -47,7 +47,7 @@ export function contestTable(contestants) {
   const [ours] = contestants;
   const head = [
     'Contestant',
-    `Speed of the first line against it`,
+    'Speed of the first line ÷ this speed',
     'Audio s per s',
     'CPU s per audio hour',
     'Memory, all processes (largest one), MB',

@@ -111,7 +111,7 @@ export const decoding = {
       'Format',
       'Audio s per s, ours',
       'CPU s per audio hour, ours',
-      'Speed against `ffmpeg -threads 1`',
+      'Our speed ÷ that of `ffmpeg -threads 1`',
     ];
     const rows = formats.map(({ name, ours, theirs }) => [
       name,

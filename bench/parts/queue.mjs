@@ -330,11 +330,11 @@ export const queueLength = {
     ];
     return {
       lines: [
-        `Adding is one job at a time, and waiting for each; taking is all of a job, from the queue to its end, ${CONCURRENCY} at once.`,
+        `Jobs are added one at a time, each after the one before is confirmed. Taking covers a whole job, from the queue to its end, ${CONCURRENCY} at once.`,
         '',
         ...table(['Waiting jobs', 'Adding one, ms', 'Taking and ending one, ms'], lengths),
         '',
-        'Redis runs its commands in one thread: a second worker brings what is left of that, where there is a core for it.',
+        'Redis runs its commands in one thread. A second worker can use only what is left of that thread, and needs a free core.',
         '',
         ...table(byWorkers, workers),
       ],

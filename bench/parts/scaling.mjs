@@ -60,7 +60,7 @@ export const scaling = {
     const workers = byWorkers.map((each) => [each.name, ...cells(each)]);
     return {
       lines: [
-        'One worker process, starting and ending included, which is what short files pay for:',
+        'One worker process. Its start and end are included, and weigh most on short files:',
         '',
         ...table(['Input', ...figures], lengths),
         '',

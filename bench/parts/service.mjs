@@ -32,8 +32,8 @@ function documentBatches(ways) {
     '',
     ...table(head, rows),
     '',
-    `Counting takes one call: ${counts.waitingMs} ms, ${cancelling.countMs} ms with ${whole(cancelling.items)} cancelled items, whose ` +
-      `reasons are looked at. Cancelling them takes ${number(cancelling.ms / 1000)} s.`,
+    `Counting is one call. It takes ${counts.waitingMs} ms, and ${cancelling.countMs} ms with ${whole(cancelling.items)} cancelled ` +
+      `items, because their reasons are read. Cancelling them takes ${number(cancelling.ms / 1000)} s.`,
   ];
 }
 
@@ -42,7 +42,7 @@ function documentPages({ jobs, pages }) {
   return [
     `Pages with ${whole(jobs)} finished jobs, in a browser without a cache:`,
     '',
-    ...table(['Page', 'Shows what it is for after', 'Weighs'], rows),
+    ...table(['Page', 'Useful after', 'Size'], rows),
   ];
 }
 

@@ -35,8 +35,8 @@ function documentCosts([start, speech, ...silent]) {
     '`wavepool run`',
     'Audio, s',
     'CPU s per audio hour',
-    'Start left out',
-    'Start left out, of speech',
+    'Without the start',
+    'Without the start, share of speech',
   ];
   const rows = [speech, ...silent].map((each) => {
     const ofWork = cpuPerHourOfWork(each, start);
@@ -50,7 +50,7 @@ function documentCosts([start, speech, ...silent]) {
   });
   const seconds = number(median(start.rounds.map(({ cpuSeconds }) => cpuSeconds)));
   return [
-    `Starting costs ${seconds} CPU seconds, whatever there is to do: a run of one file of a second.`,
+    `The start costs ${seconds} CPU seconds, however much work follows. (Measured as a run of one file of a second.)`,
     '',
     ...table(head, rows),
   ];

@@ -155,7 +155,7 @@ export const vad = {
     const [ours, ...theirs] = contestants;
     const head = [
       'Peer, one thread',
-      'Speed of ours against it',
+      'Our speed ÷ its speed',
       'Audio s per s, ours / peer',
       'Largest difference',
       'Decisions that differ',

@@ -13,7 +13,7 @@ export const words = {
     const rows = [
       ['`wavepool run`', percent(wavepool)],
       ['sherpa-onnx, given the same segments', percent(sherpa)],
-      ['the one against the other', percent(between)],
+      ['one compared with the other', percent(between)],
     ];
     return {
       lines: [
