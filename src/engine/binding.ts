@@ -16,7 +16,7 @@ import type {
   TaskOptions,
   TaskResult,
 } from '../runtime/engine.ts';
-import type { ModelPlan } from '../runtime/model-plan.ts';
+import type { ModelPlan } from '../runtime/models/model-plan.ts';
 
 /** Errors of native code carry the name of their row in the error table. */
 export interface NativeError extends Error {
