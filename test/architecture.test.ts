@@ -98,6 +98,27 @@ const SUBFOLDERS: Record<string, Record<string, string[]>> = {
     'open-bucket.ts': ['s3'],
     'open-storage.ts': ['.', 's3', 'open-bucket.ts'],
   },
+  'native/framework': {
+    '.': [],
+    compute: ['.'],
+    tensors: ['.'],
+    sessions: ['.'],
+    models: ['.', 'compute', 'tensors', 'sessions'],
+  },
+  'native/audio': {
+    bytes: [],
+    conversion: [],
+    containers: ['bytes', 'conversion'],
+    '.': ['bytes', 'conversion', 'containers'],
+  },
+  'native/models/whisper': {
+    library: [],
+    checkpoint: ['library'],
+    packed: ['checkpoint'],
+    request: ['checkpoint'],
+    decoding: ['library', 'checkpoint', 'request'],
+    '.': ['library', 'checkpoint', 'packed', 'request', 'decoding'],
+  },
 };
 
 /** Names that only some parts may write: third-party imports (with their sub-paths) and process.env. */

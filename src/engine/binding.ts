@@ -109,7 +109,7 @@ export interface Binding {
 
 /** What the test addon has beyond the published one. */
 export interface TestBinding extends Binding {
-  /** The names are in native/tests/faults.h. */
+  /** The names are in native/tests/support/faults.h. */
   setFault(name: string, armed: boolean): void;
   clearFaults(): void;
   /** What of the test families exists in this process, a session until its end is over. */

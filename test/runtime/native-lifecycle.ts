@@ -1,4 +1,4 @@
-/** Many fake models over the test addon: the code paths of real ones, with gates and faults (native/tests/faults.h). */
+/** Many fake models over the test addon: the code paths of real ones, with gates and faults (native/tests/support/faults.h). */
 import path from 'node:path';
 import { afterEach, expect } from 'vitest';
 import type { ModelState } from '../../src/core/worker/status.ts';

@@ -2,7 +2,7 @@
 import { WavepoolError } from '../errors.ts';
 import type { ModelId, TranscribeOptions } from '../job/job.ts';
 
-/** What a model tells of itself: native/framework/session.h says what each option means. */
+/** What a model tells of itself: native/framework/sessions/session.h says what each option means. */
 export interface ModelAbilities {
   /** ISO 639-1. */
   readonly languages: readonly string[];

@@ -59,7 +59,7 @@ test('there are six entries, and every test that they name exists', () => {
   const files = FRAMEWORK_ENTRIES.flatMap((entry) => entry.files);
   expect(files.filter((file) => !existsSync(path.join(ROOT, file)))).toEqual([]);
   const native = path.join(ROOT, 'native/tests');
-  const sources = readdirSync(native)
+  const sources = readdirSync(native, { recursive: true, encoding: 'utf8' })
     .filter((name) => name.endsWith('_test.cpp'))
     .map((name) => readFileSync(path.join(native, name), 'utf8'))
     .join('\n');
