@@ -22,9 +22,9 @@ import { createLogger } from '../dist/src/core/logger.js';
 import { openServices } from '../dist/src/http/open-services.js';
 import { startServer } from '../dist/src/http/server.js';
 import { DEFAULT_SETTINGS } from '../dist/src/http/settings.js';
-import { BatchStore } from '../dist/src/queue/batches.js';
-import { EmbeddedRedis } from '../dist/src/queue/embedded-redis.js';
+import { BatchStore } from '../dist/src/queue/batches/batches.js';
 import { QueueRegistry } from '../dist/src/queue/queue-registry.js';
+import { EmbeddedRedis } from '../dist/src/queue/redis/embedded-redis.js';
 
 const MODEL = 'bench';
 const SELF = fileURLToPath(import.meta.url);

@@ -15,10 +15,10 @@ import { createLogger } from '../dist/src/core/logger.js';
 import { openServices } from '../dist/src/http/open-services.js';
 import { startServer } from '../dist/src/http/server.js';
 import { DEFAULT_SETTINGS } from '../dist/src/http/settings.js';
-import { EmbeddedRedis } from '../dist/src/queue/embedded-redis.js';
-import { HeldJobs } from '../dist/src/worker/held-jobs.js';
-import { ModelQueue } from '../dist/src/worker/model-queue.js';
-import { Quarantine } from '../dist/src/worker/quarantine.js';
+import { EmbeddedRedis } from '../dist/src/queue/redis/embedded-redis.js';
+import { HeldJobs } from '../dist/src/worker/job/held-jobs.js';
+import { ModelQueue } from '../dist/src/worker/job/model-queue.js';
+import { Quarantine } from '../dist/src/worker/job/quarantine.js';
 
 const MODEL = 'moonshine-tiny';
 const { values } = parseArgs({

@@ -11,12 +11,12 @@
 import { Worker } from 'bullmq';
 import { Redis } from 'ioredis';
 import { createLogger } from '../dist/src/core/logger.js';
-import { queueNameOf, queuePrefix } from '../dist/src/queue/queue-names.js';
+import { queueNameOf, queuePrefix } from '../dist/src/queue/redis/queue-names.js';
 import { LocalResultStore } from '../dist/src/storage/local-result-store.js';
-import { HeldJobs } from '../dist/src/worker/held-jobs.js';
-import { ModelQueue } from '../dist/src/worker/model-queue.js';
-import { Outbox } from '../dist/src/worker/outbox.js';
-import { Quarantine } from '../dist/src/worker/quarantine.js';
+import { HeldJobs } from '../dist/src/worker/job/held-jobs.js';
+import { ModelQueue } from '../dist/src/worker/job/model-queue.js';
+import { Outbox } from '../dist/src/worker/job/outbox.js';
+import { Quarantine } from '../dist/src/worker/job/quarantine.js';
 
 const settings = JSON.parse(process.argv[2]);
 const { address, model, concurrency, kind, jobs, resultsDir } = settings;

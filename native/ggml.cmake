@@ -33,7 +33,7 @@ endforeach()
 # Threads that wait for each other give way to other processes; see the header.
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   set_property(SOURCE "${WHISPER_CPP_DIR}/ggml/src/ggml-cpu/ggml-cpu.c" TARGET_DIRECTORY ggml-cpu
-    APPEND PROPERTY COMPILE_OPTIONS -include "${CMAKE_CURRENT_SOURCE_DIR}/framework/spin_wait.h")
+    APPEND PROPERTY COMPILE_OPTIONS -include "${CMAKE_CURRENT_SOURCE_DIR}/framework/compute/spin_wait.h")
 endif()
 
 # Header-only decoders that the same package ships.

@@ -18,7 +18,7 @@ const CHECKS = [
   },
   {
     fault: 'the disk of the private Redis is full',
-    file: 'test/queue/embedded-redis.redis.test.ts',
+    file: 'test/queue/redis/embedded-redis.redis.test.ts',
     tests: /a full disk ends the server/,
   },
   {
@@ -33,7 +33,7 @@ const CHECKS = [
   },
   {
     fault: 'an input changes or vanishes while it is read',
-    file: 'test/worker/job-processor.test.ts',
+    file: 'test/worker/job/job-processor.test.ts',
     tests: /a file that .* while it is read/,
   },
   {

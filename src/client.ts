@@ -19,6 +19,7 @@ export type { ClientJob, ClientOutcome, SubmitOptions } from './client/jobs.ts';
 export type { LiveOptions } from './client/live.ts';
 export type { UploadOptions } from './client/uploads.ts';
 export { WavepoolClient, type WavepoolClientOptions } from './client/wavepool-client.ts';
+export { ERROR_CODES, type ErrorCode, WavepoolError } from './core/errors.ts';
 export type {
   CancelResource,
   JobPage,
@@ -27,17 +28,28 @@ export type {
   ModelResource,
   UploadResource,
   WorkerResource,
-} from './core/api.ts';
-export type { ApiKeyRequestBody, ApiKeyResource, CreatedApiKeyResource } from './core/api-key.ts';
-export type { BatchItemResource, BatchResource, BatchResultLine } from './core/batch-api.ts';
-export type { ControlOutcome, ModelSettings, SwapStrategy } from './core/control.ts';
-export { ControlFailedError } from './core/control-api.ts';
-export { ERROR_CODES, type ErrorCode, WavepoolError } from './core/errors.ts';
-export type { ServiceEvent } from './core/events.ts';
-export type { LiveEvent } from './core/live-api.ts';
-export { InvalidRequestError } from './core/problem.ts';
-export type { SpeechActivity, SpeechActivitySegment } from './core/speech-activity.ts';
-export type { RateLimit, TenantRules } from './core/tenant.ts';
-export type { ScheduleRequestBody, ScheduleResource, TenantResource } from './core/tenant-api.ts';
-export type { Transcript, TranscriptSegment } from './core/transcript.ts';
-export type { DeliveryResource, SecretResource, WebhookMessage } from './core/webhook-message.ts';
+} from './core/http/api.ts';
+export type {
+  ApiKeyRequestBody,
+  ApiKeyResource,
+  CreatedApiKeyResource,
+} from './core/http/api-key.ts';
+export type { BatchItemResource, BatchResource, BatchResultLine } from './core/http/batch-api.ts';
+export { ControlFailedError } from './core/http/control-api.ts';
+export type { ServiceEvent } from './core/http/events.ts';
+export { InvalidRequestError } from './core/http/problem.ts';
+export type {
+  ScheduleRequestBody,
+  ScheduleResource,
+  TenantResource,
+} from './core/http/tenant-api.ts';
+export type {
+  DeliveryResource,
+  SecretResource,
+  WebhookMessage,
+} from './core/http/webhook-message.ts';
+export type { RateLimit, TenantRules } from './core/job/tenant.ts';
+export type { LiveEvent } from './core/live/live-api.ts';
+export type { SpeechActivity, SpeechActivitySegment } from './core/results/speech-activity.ts';
+export type { Transcript, TranscriptSegment } from './core/results/transcript.ts';
+export type { ControlOutcome, ModelSettings, SwapStrategy } from './core/worker/control.ts';

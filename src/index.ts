@@ -28,27 +28,27 @@ export {
   NewJob,
   TranscribeOptions,
   VadOptions,
-} from './core/job.ts';
-export { JobResult } from './core/job-result.ts';
+} from './core/job/job.ts';
+export { NewSchedule } from './core/job/schedule.ts';
+export { RateLimit, TenantRules } from './core/job/tenant.ts';
+export { JobResult } from './core/results/job-result.ts';
 export {
   FORMATS_OF_TASK,
   RESULT_FORMATS,
   type ResultFormat,
   renderResult,
-} from './core/result-formats.ts';
-export { NewSchedule } from './core/schedule.ts';
-export { SpeechActivity, SpeechActivitySegment } from './core/speech-activity.ts';
-export { renderSpeech, SPEECH_FORMATS, type SpeechFormat } from './core/speech-formats.ts';
-export { RateLimit, TenantRules } from './core/tenant.ts';
-export { Transcript, TranscriptSegment, TranscriptWarning } from './core/transcript.ts';
+} from './core/results/result-formats.ts';
+export { SpeechActivity, SpeechActivitySegment } from './core/results/speech-activity.ts';
+export { renderSpeech, SPEECH_FORMATS, type SpeechFormat } from './core/results/speech-formats.ts';
+export { Transcript, TranscriptSegment, TranscriptWarning } from './core/results/transcript.ts';
 export {
   renderTranscript,
   TRANSCRIPT_FORMATS,
   type TranscriptFormat,
-} from './core/transcript-formats.ts';
+} from './core/results/transcript-formats.ts';
 export { AudioQueue } from './queue/audio-queue.ts';
-export type { RedisAddress } from './queue/connection.ts';
-export { EmbeddedRedis } from './queue/embedded-redis.ts';
+export type { RedisAddress } from './queue/redis/connection.ts';
+export { EmbeddedRedis } from './queue/redis/embedded-redis.ts';
 export type { ScheduleStore, ScheduleView } from './queue/schedules.ts';
 export { LocalResultStore } from './storage/local-result-store.ts';
 export type { ResultStore } from './storage/result-store.ts';

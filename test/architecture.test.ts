@@ -34,6 +34,93 @@ const MAY_IMPORT: Record<string, string[]> = {
   ),
 };
 
+/**
+ * The sub-folders of each folder that has some, and what each may import of that folder: only what is named above it, so
+ * there is no way round. `.` stands for the files that lie directly in the folder, a file name for that one file.
+ */
+const SUBFOLDERS: Record<string, Record<string, string[]>> = {
+  'src/core': {
+    '.': [],
+    job: ['.'],
+    results: ['.', 'job'],
+    worker: ['.', 'job'],
+    live: ['.', 'job'],
+    evidence: ['.', 'job'],
+    files: ['.', 'results'],
+    http: ['.', 'job', 'results', 'worker'],
+  },
+  'src/queue': {
+    redis: [],
+    tenants: ['redis'],
+    jobs: ['redis', 'tenants'],
+    events: ['redis', 'jobs'],
+    webhooks: ['redis', 'jobs'],
+    fleet: ['redis', 'jobs', 'events'],
+    live: ['redis', 'fleet'],
+    '.': ['redis', 'tenants', 'jobs', 'events', 'webhooks', 'fleet'],
+    access: ['redis', '.'],
+    batches: ['redis', 'jobs', 'events', 'webhooks', '.'],
+  },
+  'src/runtime': {
+    '.': [],
+    slots: ['.'],
+    batches: ['.', 'slots'],
+    models: ['.', 'slots', 'batches'],
+    'runtime.ts': ['.', 'batches', 'models'],
+  },
+  'src/models': {
+    files: [],
+    '.': ['files'],
+    evidence: ['.'],
+    validation: ['.', 'evidence'],
+    tuning: ['.', 'evidence', 'validation'],
+    download: ['files'],
+    convert: ['.', 'files'],
+    catalogue: ['convert', 'download', 'files'],
+    store: ['.', 'catalogue', 'convert', 'download', 'files'],
+  },
+  'src/worker': {
+    audio: [],
+    speech: ['audio'],
+    journal: [],
+    parts: ['audio', 'journal', 'speech'],
+    tasks: ['audio', 'journal', 'parts', 'speech'],
+    job: ['audio', 'journal', 'parts', 'speech', 'tasks'],
+    live: ['speech'],
+    models: ['audio', 'live', 'speech'],
+    supervisor: [],
+    housekeeping: [],
+    '.': ['job', 'live', 'models', 'parts'],
+  },
+  'src/storage': {
+    '.': [],
+    s3: ['.'],
+    'open-bucket.ts': ['s3'],
+    'open-storage.ts': ['.', 's3', 'open-bucket.ts'],
+  },
+  'native/framework': {
+    '.': [],
+    compute: ['.'],
+    tensors: ['.'],
+    sessions: ['.'],
+    models: ['.', 'compute', 'tensors', 'sessions'],
+  },
+  'native/audio': {
+    bytes: [],
+    conversion: [],
+    containers: ['bytes', 'conversion'],
+    '.': ['bytes', 'conversion', 'containers'],
+  },
+  'native/models/whisper': {
+    library: [],
+    checkpoint: ['library'],
+    packed: ['checkpoint'],
+    request: ['checkpoint'],
+    decoding: ['library', 'checkpoint', 'request'],
+    '.': ['library', 'checkpoint', 'packed', 'request', 'decoding'],
+  },
+};
+
 /** Names that only some parts may write: third-party imports (with their sub-paths) and process.env. */
 const FENCED: [RegExp, string[]][] = [
   [/^bullmq(\/|$)/, ['src/queue', 'src/worker']],
@@ -59,6 +146,7 @@ const FENCED: [RegExp, string[]][] = [
 const ENVIRONMENT_READER = 'src/core/config.ts';
 
 const MAX_LINES = 400;
+const MAX_FILES = 25;
 const IMPORT =
   /(?:\bfrom|\bimport|\brequire)\s*\(?\s*['"]([^'"]+)['"]|^\s*#\s*include\s*[<"]([^>"]+)[>"]/gm;
 
@@ -107,7 +195,51 @@ test('every import follows the direction drawn in docs/architecture.md', () => {
   expect(files.flatMap(violations)).toEqual([]);
 });
 
+/** The sub-folder of `folder` in which a file lies, by its name in `SUBFOLDERS`. */
+function subfolderOf(folder: string, file: string): string {
+  const [first = '', ...rest] = path.relative(folder, file).split('/');
+  if (rest.length > 0 || Object.hasOwn(SUBFOLDERS[folder] ?? {}, first)) return first;
+  return '.';
+}
+
+function violationsInside(folder: string, file: string): string[] {
+  const from = subfolderOf(folder, file);
+  const allowed = SUBFOLDERS[folder]?.[from];
+  if (allowed === undefined) return [`${file}: ${folder} has no ${from} in SUBFOLDERS`];
+  return [...readFileSync(file, 'utf8').matchAll(IMPORT)]
+    .map(([, ts, cpp]) => resolve(file, ts ?? cpp ?? ''))
+    .filter((target) => within(target, folder))
+    .map((target) => subfolderOf(folder, target))
+    .filter((to) => to !== from && !allowed.includes(to))
+    .map((to) => `${file}: ${from} may not import ${to}`);
+}
+
+test('every import between sub-folders follows the table', () => {
+  const found = Object.keys(SUBFOLDERS).flatMap((folder) =>
+    files.filter((file) => within(file, folder)).flatMap((file) => violationsInside(folder, file)),
+  );
+  expect(found).toEqual([]);
+});
+
+test('a sub-folder imports only what the table names above it', () => {
+  for (const table of Object.values(SUBFOLDERS)) {
+    const names = Object.keys(table);
+    for (const [index, allowed] of Object.values(table).entries()) {
+      expect(names.slice(0, index)).toEqual(expect.arrayContaining(allowed));
+    }
+  }
+});
+
 test(`no source file is longer than ${MAX_LINES} lines`, () => {
   const long = files.filter((file) => readFileSync(file, 'utf8').split('\n').length > MAX_LINES);
   expect(long).toEqual([]);
+});
+
+test(`no folder has more than ${MAX_FILES} files`, () => {
+  const counts = new Map<string, number>();
+  for (const file of files.filter((each) => !within(each, 'native/tests'))) {
+    const folder = path.dirname(file);
+    counts.set(folder, (counts.get(folder) ?? 0) + 1);
+  }
+  expect([...counts].filter(([, count]) => count > MAX_FILES)).toEqual([]);
 });

@@ -5,16 +5,16 @@
 import process from 'node:process';
 import { readConfig } from '../src/core/config.ts';
 import { toWavepoolError } from '../src/core/errors.ts';
-import { parseSupervisorMessage, type WorkerMessage } from '../src/core/ipc.ts';
 import { createLogger } from '../src/core/logger.ts';
 import type { Tracing } from '../src/core/tracing.ts';
-import type { WorkerSettings } from '../src/core/worker-settings.ts';
+import { parseSupervisorMessage, type WorkerMessage } from '../src/core/worker/ipc.ts';
+import type { WorkerSettings } from '../src/core/worker/worker-settings.ts';
 import { NativeEngine } from '../src/engine/native-engine.ts';
-import { EmbeddedRedis } from '../src/queue/embedded-redis.ts';
+import { EmbeddedRedis } from '../src/queue/redis/embedded-redis.ts';
 import { openStorage } from '../src/storage/open-storage.ts';
 import { openTracing } from '../src/tracing/open-tracing.ts';
 import { AudioWorker } from '../src/worker/audio-worker.ts';
-import { Outbox } from '../src/worker/outbox.ts';
+import { Outbox } from '../src/worker/job/outbox.ts';
 
 /** For a worker that is told to end by itself, and not through its supervisor. */
 const DRAIN_MS = 30_000;

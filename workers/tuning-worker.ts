@@ -4,7 +4,7 @@
  */
 import process from 'node:process';
 import { toWavepoolError } from '../src/core/errors.ts';
-import { type TuningAnswer, TuningRequest } from '../src/core/tuning.ts';
+import { type TuningAnswer, TuningRequest } from '../src/core/evidence/tuning.ts';
 import { NativeEngine } from '../src/engine/native-engine.ts';
 import { TuningPool } from '../src/models/tuning/tuning-pool.ts';
 import { systemClock } from '../src/runtime/clock.ts';

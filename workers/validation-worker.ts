@@ -8,7 +8,7 @@ import {
   parseValidationRequest,
   type ValidationMessage,
   type ValidationRequest,
-} from '../src/core/validation-ipc.ts';
+} from '../src/core/evidence/validation-ipc.ts';
 import { NativeEngine } from '../src/engine/native-engine.ts';
 import { probeModel } from '../src/models/validation/probe-model.ts';
 import { runStart } from '../src/models/validation/run-start.ts';

@@ -8,7 +8,7 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { builtAddonPath } from '../../dist/src/engine/binding.js';
 import { NativeEngine } from '../../dist/src/engine/native-engine.js';
-import { writeGguf } from '../../dist/src/models/gguf-writer.js';
+import { writeGguf } from '../../dist/src/models/files/gguf-writer.js';
 import { systemClock } from '../../dist/src/runtime/clock.js';
 import { Runtime } from '../../dist/src/runtime/runtime.js';
 import { SPEECH } from '../audio.mjs';

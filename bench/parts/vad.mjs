@@ -3,9 +3,9 @@
  * onnxruntime, window by window as Silero's own package does it, and beside faster-whisper's form of the model, which takes a
  * file as a whole. Decoded samples in, probabilities out, in turn; then the segments that our segmenter cuts by each.
  */
-import { VadOptions } from '../../dist/src/core/job.js';
+import { VadOptions } from '../../dist/src/core/job/job.js';
 import { NativeEngine } from '../../dist/src/engine/native-engine.js';
-import { createSegmenter } from '../../dist/src/worker/speech-segmenter.js';
+import { createSegmenter } from '../../dist/src/worker/speech/speech-segmenter.js';
 import { prepareLong, RATE } from '../audio.mjs';
 import { pullModel } from '../ours.mjs';
 import { PythonProgram, preparePython } from '../python.mjs';

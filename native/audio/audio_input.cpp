@@ -6,13 +6,12 @@
 #include <string_view>
 #include <utility>
 
-#include "audio/file_reader.h"
-#include "audio/flac_reader.h"
-#include "audio/frame_reader.h"
-#include "audio/mp3_reader.h"
-#include "audio/pipe_reader.h"
+#include "audio/bytes/file_reader.h"
+#include "audio/bytes/pipe_reader.h"
+#include "audio/containers/flac_reader.h"
+#include "audio/containers/mp3_reader.h"
+#include "audio/containers/wav_reader.h"
 #include "audio/sample_writer.h"
-#include "audio/wav_reader.h"
 #include "framework/error.h"
 
 namespace wavepool::audio {

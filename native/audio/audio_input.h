@@ -4,29 +4,13 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
-#include <string>
 #include <vector>
 
+#include "audio/containers/frame_reader.h"
 #include "framework/cancellation.h"
 #include "framework/sample_store.h"
 
 namespace wavepool::audio {
-
-/// What the container says, or what was found where it lies.
-struct SourceInfo {
-    std::string container;  ///< "wav", "mp3", "flac"
-    std::string codec;      ///< "pcm_s24le", "pcm_mulaw", "mp3", …
-    int sample_rate = 0;    ///< Hz, before resampling
-    int channels = 0;
-    int bits_per_sample = 0;  ///< 0 where the codec has none
-};
-
-/// Facts a user should know though the input was decoded. Codes are stable: "HEADER_SIZE_IGNORED",
-/// "TRUNCATED", "DECODE_ERRORS_SKIPPED", "ONE_CHANNEL_SILENT", "ANTI_PHASE".
-struct Warning {
-    std::string code;
-    std::string message;
-};
 
 /// One input being decoded, in steps, to 16 kHz mono f32 in its SampleStore. Nothing in it grows
 /// with the length of the input but what has been decoded and not yet released. Used by one thread

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <string>
 
-#include "audio/frame_reader.h"
 #include "framework/error.h"
 
 namespace wavepool::audio {

@@ -5,10 +5,10 @@
 #include <span>
 #include <vector>
 
-#include "audio/audio_input.h"
-#include "audio/channel_mixer.h"
-#include "audio/channel_selector.h"
-#include "audio/resampler.h"
+#include "audio/containers/frame_reader.h"
+#include "audio/conversion/channel_mixer.h"
+#include "audio/conversion/channel_selector.h"
+#include "audio/conversion/resampler.h"
 #include "framework/sample_store.h"
 
 namespace wavepool::audio {

@@ -99,7 +99,8 @@ void compare(std::vector<Contestant>& contestants, const Clips& clips, std::size
     }
     std::printf("batch %zu, %d thread%s:", batch, threads, threads == 1 ? "" : "s");
     for (const Contestant& c : contestants) {
-        std::printf(" %s %.1f audio s per CPU s, %.0f MiB,", c.name, clips.seconds / median(c.seconds),
+        std::printf(" %s %.1f audio s per CPU s, %.0f MiB,", c.name,
+                    clips.seconds / median(c.seconds),
                     static_cast<double>(c.session->private_bytes()) / (1 << 20));
     }
     std::size_t differ = 0;

@@ -10,7 +10,7 @@
 #include <system_error>
 #include <utility>
 
-#include "audio/frame_reader.h"
+#include "audio/containers/frame_reader.h"
 #include "binding/convert.h"
 #include "binding/promise_task.h"
 

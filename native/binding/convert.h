@@ -7,8 +7,8 @@
 
 #include "audio/audio_input.h"
 #include "framework/build_info.h"
-#include "framework/model.h"
-#include "framework/session.h"
+#include "framework/models/model.h"
+#include "framework/sessions/session.h"
 
 namespace wavepool::binding {
 

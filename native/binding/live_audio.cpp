@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "audio/sample_format.h"
+#include "audio/containers/sample_format.h"
 #include "binding/audio_handle.h"
 #include "binding/convert.h"
 #include "binding/promise_task.h"

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "binding/wrapped.h"
-#include "framework/model.h"
+#include "framework/models/model.h"
 
 namespace wavepool::binding {
 

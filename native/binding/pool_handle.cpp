@@ -10,7 +10,7 @@
 #include "binding/promise_task.h"
 #include "binding/state_handle.h"
 #include "binding/stream_handle.h"
-#include "framework/batch_run.h"
+#include "framework/sessions/batch_run.h"
 
 namespace wavepool::binding {
 namespace {

@@ -10,9 +10,9 @@
 
 #include "binding/environment.h"
 #include "binding/wrapped.h"
-#include "framework/executor.h"
-#include "framework/session_pool.h"
-#include "framework/stream_run.h"
+#include "framework/sessions/executor.h"
+#include "framework/sessions/session_pool.h"
+#include "framework/sessions/stream_run.h"
 
 namespace wavepool::binding {
 

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "binding/wrapped.h"
-#include "framework/session.h"
+#include "framework/sessions/session.h"
 
 namespace wavepool::binding {
 

@@ -9,7 +9,7 @@
 #include "binding/audio_handle.h"
 #include "binding/convert.h"
 #include "binding/promise_task.h"
-#include "framework/stream_run.h"
+#include "framework/sessions/stream_run.h"
 
 namespace wavepool::binding {
 namespace {

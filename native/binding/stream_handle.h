@@ -10,7 +10,7 @@
 #include "binding/pool_handle.h"
 #include "binding/wrapped.h"
 #include "framework/cancellation.h"
-#include "framework/session.h"
+#include "framework/sessions/session.h"
 
 namespace wavepool::binding {
 

@@ -3,7 +3,7 @@
 #include <span>
 #include <string_view>
 
-#include "framework/model.h"
+#include "framework/models/model.h"
 
 namespace wavepool::binding {
 

@@ -2,7 +2,7 @@
 
 #include <span>
 
-#include "framework/model.h"
+#include "framework/models/model.h"
 
 namespace wavepool {
 

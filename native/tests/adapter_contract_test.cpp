@@ -6,14 +6,14 @@
 #include <optional>
 #include <thread>
 
-#include "framework/session_pool.h"
-#include "framework/stream_run.h"
-#include "framework/tensor_source.h"
+#include "framework/sessions/session_pool.h"
+#include "framework/sessions/stream_run.h"
+#include "framework/tensors/tensor_source.h"
 #include "models/families.h"
-#include "tests/error_code.h"
-#include "tests/fake_family.h"
-#include "tests/gguf_builder.h"
-#include "tests/whisper_checkpoint.h"
+#include "tests/support/error_code.h"
+#include "tests/support/fake_family.h"
+#include "tests/support/gguf_builder.h"
+#include "tests/support/whisper_checkpoint.h"
 
 namespace wavepool {
 namespace {

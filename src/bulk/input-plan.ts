@@ -1,9 +1,9 @@
 /** Decides what an input of a run needs, from what an earlier run wrote about it. */
 import path from 'node:path';
 import type { ErrorCode } from '../core/errors.ts';
-import { sha256OfFile } from '../core/file-hash.ts';
-import type { ResultFormat } from '../core/result-formats.ts';
-import type { DoneRecord, FailedRecord, InputRecord } from '../core/run-manifest.ts';
+import { sha256OfFile } from '../core/files/file-hash.ts';
+import type { DoneRecord, FailedRecord, InputRecord } from '../core/files/run-manifest.ts';
+import type { ResultFormat } from '../core/results/result-formats.ts';
 import type { OutputFolder } from './output-folder.ts';
 import { outputFileName } from './output-names.ts';
 import type { ScannedInput } from './scan.ts';

@@ -10,8 +10,8 @@ import type { FileHandle } from 'node:fs/promises';
 import { open, rename, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { WavepoolError } from '../core/errors.ts';
-import type { InputRecord } from '../core/run-manifest.ts';
-import { parseInputRecord } from '../core/run-manifest.ts';
+import type { InputRecord } from '../core/files/run-manifest.ts';
+import { parseInputRecord } from '../core/files/run-manifest.ts';
 import { syncFolder } from '../storage/durable-file.ts';
 
 const FILE_NAME = 'inputs.jsonl';

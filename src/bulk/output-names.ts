@@ -5,7 +5,11 @@
  */
 import { createHash } from 'node:crypto';
 import path from 'node:path';
-import { fileExtension, RESULT_FORMATS, type ResultFormat } from '../core/result-formats.ts';
+import {
+  fileExtension,
+  RESULT_FORMATS,
+  type ResultFormat,
+} from '../core/results/result-formats.ts';
 
 /** Most file systems allow 255 bytes a name. */
 const MAX_NAME_BYTES = 255;

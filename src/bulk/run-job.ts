@@ -2,10 +2,10 @@
 import { createHash } from 'node:crypto';
 import type { ErrorCode } from '../core/errors.ts';
 import { toWavepoolError, WavepoolError } from '../core/errors.ts';
-import type { JobInput, JobOutcome, NewJob, OmitEach, RawAudioFormat } from '../core/job.ts';
-import type { JobResult } from '../core/job-result.ts';
+import type { JobInput, JobOutcome, NewJob, OmitEach, RawAudioFormat } from '../core/job/job.ts';
+import type { JobResult } from '../core/results/job-result.ts';
 import type { AudioQueue } from '../queue/audio-queue.ts';
-import type { JobView } from '../queue/job-view.ts';
+import type { JobView } from '../queue/jobs/job-view.ts';
 import type { ResultStore } from '../storage/result-store.ts';
 import type { RunInput } from './input-plan.ts';
 import { isPermanentFailure } from './input-plan.ts';

@@ -2,9 +2,9 @@
 import { createReadStream } from 'node:fs';
 import path from 'node:path';
 import type { Config } from '../core/config.ts';
-import type { JobId, RawAudioFormat, UploadInput } from '../core/job.ts';
-import type { RedisAddress } from '../queue/connection.ts';
-import { UploadReferences } from '../queue/upload-references.ts';
+import type { JobId, RawAudioFormat, UploadInput } from '../core/job/job.ts';
+import { UploadReferences } from '../queue/access/upload-references.ts';
+import type { RedisAddress } from '../queue/redis/connection.ts';
 import { openStorage } from '../storage/open-storage.ts';
 import type { UploadStore } from '../storage/upload-store.ts';
 import { resultsFolder, uploadsFolder } from './fleet.ts';

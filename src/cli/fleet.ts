@@ -4,17 +4,17 @@ import path from 'node:path';
 import type { Config, LogLevel } from '../core/config.ts';
 import { createLogger } from '../core/logger.ts';
 import type { Tracing } from '../core/tracing.ts';
-import { WorkerSettings } from '../core/worker-settings.ts';
-import type { InstalledModel } from '../models/model-store.ts';
+import { WorkerSettings } from '../core/worker/worker-settings.ts';
+import type { InstalledModel } from '../models/store/model-store.ts';
 import type { AudioQueue } from '../queue/audio-queue.ts';
-import type { RedisAddress } from '../queue/connection.ts';
-import type { WorkerCrash } from '../worker/supervisor.ts';
-import { Supervisor } from '../worker/supervisor.ts';
-import type { HeldOfQueue } from '../worker/worker-process.ts';
-import type { Capacity } from './options.ts';
-import { DEFAULT_MODEL } from './options.ts';
+import type { RedisAddress } from '../queue/redis/connection.ts';
+import type { WorkerCrash } from '../worker/supervisor/supervisor.ts';
+import { Supervisor } from '../worker/supervisor/supervisor.ts';
+import type { HeldOfQueue } from '../worker/supervisor/worker-process.ts';
+import type { Capacity } from './options/options.ts';
+import { DEFAULT_MODEL } from './options/options.ts';
+import type { Residency } from './options/residency-options.ts';
 import type { RedisAccess } from './redis-access.ts';
-import type { Residency } from './residency-options.ts';
 
 export interface FleetOptions {
   readonly config: Config;

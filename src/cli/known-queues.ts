@@ -1,13 +1,13 @@
 /** The queues that a command which was given no model looks through. */
 import type { Config } from '../core/config.ts';
 import { AudioQueue } from '../queue/audio-queue.ts';
+import { readKnownModels } from '../queue/jobs/known-models.ts';
 import {
   closeConnection,
   connect,
   openConnection,
   type RedisAddress,
-} from '../queue/connection.ts';
-import { readKnownModels } from '../queue/known-models.ts';
+} from '../queue/redis/connection.ts';
 import { RedisAccess } from './redis-access.ts';
 
 export interface Queues extends AsyncDisposable {

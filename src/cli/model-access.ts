@@ -2,17 +2,17 @@
 import type { Config } from '../core/config.ts';
 import { WavepoolError } from '../core/errors.ts';
 import { NativeEngine } from '../engine/native-engine.ts';
+import type { Quantization } from '../models/files/quantize.ts';
 import type {
   ImportOptions,
   InstalledModel,
   PullOptions,
   PullProgress,
-} from '../models/model-store.ts';
-import { ModelStore } from '../models/model-store.ts';
-import type { Quantization } from '../models/quantize.ts';
+} from '../models/store/model-store.ts';
+import { ModelStore } from '../models/store/model-store.ts';
 import type { CliContext } from './context.ts';
 import { printLine } from './context.ts';
-import { formatBytes } from './quantities.ts';
+import { formatBytes } from './output/quantities.ts';
 
 /** Finds the speech in every input. */
 export const DETECTOR_MODEL = 'silero-vad';

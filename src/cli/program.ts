@@ -2,11 +2,11 @@
 import { Command, CommanderError } from 'commander';
 import { packageVersion } from '../core/package-version.ts';
 import type { CliContext } from './context.ts';
-import type { DoctorProbes } from './doctor-checks.ts';
+import type { DoctorProbes } from './doctor/doctor-checks.ts';
 import type { ExitCode } from './exit-codes.ts';
 import { EXIT, exitCodeOf } from './exit-codes.ts';
-import { reportFailure } from './failure-report.ts';
-import { DEFAULT_MODEL } from './options.ts';
+import { DEFAULT_MODEL } from './options/options.ts';
+import { reportFailure } from './output/failure-report.ts';
 
 export interface ProgramServices {
   /** See `DoctorProbes`. */
@@ -17,24 +17,24 @@ type AddCommand = (program: Command, context: CliContext, services: ProgramServi
 
 /** In the order of the help. Each brings its own part of the product, so only the one that is wanted is loaded. */
 const COMMANDS: Readonly<Record<string, () => Promise<AddCommand>>> = {
-  run: async () => (await import('./run-command.ts')).addRunCommand,
-  watch: async () => (await import('./watch-command.ts')).addWatchCommand,
-  worker: async () => (await import('./worker-command.ts')).addWorkerCommand,
-  serve: async () => (await import('./serve-command.ts')).addServeCommand,
-  live: async () => (await import('./live-command.ts')).addLiveCommand,
-  keys: async () => (await import('./keys-command.ts')).addKeysCommand,
-  enqueue: async () => (await import('./enqueue-command.ts')).addEnqueueCommand,
-  jobs: async () => (await import('./jobs-command.ts')).addJobsCommand,
-  webhooks: async () => (await import('./webhooks-command.ts')).addWebhooksCommand,
-  schedules: async () => (await import('./schedules-command.ts')).addSchedulesCommand,
-  tenants: async () => (await import('./tenants-command.ts')).addTenantsCommand,
-  limits: async () => (await import('./limits-command.ts')).addLimitsCommand,
-  status: async () => (await import('./status-command.ts')).addStatusCommand,
-  models: async () => (await import('./models-command.ts')).addModelsCommand,
-  framework: async () => (await import('./framework-command.ts')).addFrameworkCommand,
-  bench: async () => (await import('./bench-command.ts')).addBenchCommand,
+  run: async () => (await import('./commands/run-command.ts')).addRunCommand,
+  watch: async () => (await import('./commands/watch-command.ts')).addWatchCommand,
+  worker: async () => (await import('./commands/worker-command.ts')).addWorkerCommand,
+  serve: async () => (await import('./commands/serve-command.ts')).addServeCommand,
+  live: async () => (await import('./commands/live-command.ts')).addLiveCommand,
+  keys: async () => (await import('./commands/keys-command.ts')).addKeysCommand,
+  enqueue: async () => (await import('./commands/enqueue-command.ts')).addEnqueueCommand,
+  jobs: async () => (await import('./commands/jobs-command.ts')).addJobsCommand,
+  webhooks: async () => (await import('./commands/webhooks-command.ts')).addWebhooksCommand,
+  schedules: async () => (await import('./commands/schedules-command.ts')).addSchedulesCommand,
+  tenants: async () => (await import('./commands/tenants-command.ts')).addTenantsCommand,
+  limits: async () => (await import('./commands/limits-command.ts')).addLimitsCommand,
+  status: async () => (await import('./commands/status-command.ts')).addStatusCommand,
+  models: async () => (await import('./commands/models-command.ts')).addModelsCommand,
+  framework: async () => (await import('./commands/framework-command.ts')).addFrameworkCommand,
+  bench: async () => (await import('./commands/bench-command.ts')).addBenchCommand,
   doctor: async () => {
-    const { addDoctorCommand } = await import('./doctor-command.ts');
+    const { addDoctorCommand } = await import('./commands/doctor-command.ts');
     return (program, context, services) =>
       addDoctorCommand(program, context, (config) => probesOf(config, context, services));
   },

@@ -1,7 +1,7 @@
 /** One connection to the queue's Redis, for commands that read or write a few keys. */
-import { closeConnection, connect, openConnection } from '../queue/connection.ts';
+import { closeConnection, connect, openConnection } from '../queue/redis/connection.ts';
 import type { CliContext } from './context.ts';
-import { type PlaceOptions, placesOf } from './options.ts';
+import { type PlaceOptions, placesOf } from './options/options.ts';
 import { RedisAccess } from './redis-access.ts';
 
 export async function withConnection<Result>(

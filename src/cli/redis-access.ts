@@ -1,8 +1,8 @@
 /** Redis for commands that start no workers: the one of `--redis`, or the data directory's own. */
 import type { Config } from '../core/config.ts';
 import type { Logger } from '../core/logger.ts';
-import type { RedisAddress } from '../queue/connection.ts';
-import { EmbeddedRedis } from '../queue/embedded-redis.ts';
+import type { RedisAddress } from '../queue/redis/connection.ts';
+import { EmbeddedRedis } from '../queue/redis/embedded-redis.ts';
 
 export class RedisAccess implements AsyncDisposable {
   readonly address: RedisAddress;

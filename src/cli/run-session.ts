@@ -8,19 +8,19 @@ import { type ObjectRoot, scanObjects } from '../bulk/scan-objects.ts';
 import type { RunEvent, RunSummary, RunTally } from '../bulk/summary.ts';
 import { watchInputs } from '../bulk/watch-inputs.ts';
 import type { Config, LogLevel } from '../core/config.ts';
-import type { RawAudioFormat } from '../core/job.ts';
-import type { JobResult } from '../core/job-result.ts';
-import { type ResultFormat, renderResult } from '../core/result-formats.ts';
+import type { RawAudioFormat } from '../core/job/job.ts';
+import type { JobResult } from '../core/results/job-result.ts';
+import { type ResultFormat, renderResult } from '../core/results/result-formats.ts';
+import type { Transcript } from '../core/results/transcript.ts';
+import { renderTranscript } from '../core/results/transcript-formats.ts';
 import type { ObjectPlace } from '../core/s3-settings.ts';
 import { NO_TRACING, type Tracing } from '../core/tracing.ts';
-import type { Transcript } from '../core/transcript.ts';
-import { renderTranscript } from '../core/transcript-formats.ts';
-import type { InstalledModel } from '../models/model-store.ts';
+import type { InstalledModel } from '../models/store/model-store.ts';
 import { openBucket } from '../storage/open-bucket.ts';
 import { openStorage } from '../storage/open-storage.ts';
 import { openTracing } from '../tracing/open-tracing.ts';
-import type { WorkerCrash } from '../worker/supervisor.ts';
-import { chooseCapacity } from './auto-capacity.ts';
+import type { WorkerCrash } from '../worker/supervisor/supervisor.ts';
+import { chooseCapacity } from './capacity/auto-capacity.ts';
 import type { CliContext } from './context.ts';
 import { printLine } from './context.ts';
 import type { ExitCode } from './exit-codes.ts';
@@ -29,11 +29,12 @@ import { Fleet, resultsFolder } from './fleet.ts';
 import type { InterruptWatch } from './interrupts.ts';
 import { isInterruption, watchInterrupts } from './interrupts.ts';
 import { DETECTOR_MODEL, openModels, pullModel } from './model-access.ts';
-import type { Capacity, CapacityOptions } from './options.ts';
-import { DEFAULT_RESIDENCY } from './residency-options.ts';
-
-import type { ProgressView } from './run-progress.ts';
-import { NO_PROGRESS, showProgress } from './run-progress.ts';
+import type { Capacity, CapacityOptions } from './options/options.ts';
+import { DEFAULT_RESIDENCY } from './options/residency-options.ts';
+import type { TaskChoice } from './options/task-options.ts';
+import { assertModelHas } from './options/transcribe-options.ts';
+import type { ProgressView } from './output/run-progress.ts';
+import { NO_PROGRESS, showProgress } from './output/run-progress.ts';
 import {
   describeFailures,
   describeSummary,
@@ -41,9 +42,7 @@ import {
   exitCodeOfRun,
   shownPath,
   summaryJson,
-} from './run-report.ts';
-import type { TaskChoice } from './task-options.ts';
-import { assertModelHas } from './transcribe-options.ts';
+} from './output/run-report.ts';
 
 /** Batches of work that wait in the queue for each slot: none ever starves, and a stop leaves little behind. */
 const LOOK_AHEAD_BATCHES = 4;

@@ -4,7 +4,7 @@ import {
   type ApiKeyRequestBody,
   type ApiKeyResource,
   CreatedApiKeyResource,
-} from '../core/api-key.ts';
+} from '../core/http/api-key.ts';
 import type { CallOptions } from './fleet.ts';
 import { answerAs, noAnswer } from './read-answer.ts';
 import { apiPath, type Transport } from './transport.ts';

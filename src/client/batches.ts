@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import type { JobRequestBody } from '../core/api.ts';
+import { WavepoolError } from '../core/errors.ts';
+import type { JobRequestBody } from '../core/http/api.ts';
 import {
   BatchItemPage,
   type BatchItemResource,
@@ -8,12 +9,11 @@ import {
   BatchResultLine,
   BatchRetryResource,
   BatchSubmission,
-} from '../core/batch-api.ts';
-import { WavepoolError } from '../core/errors.ts';
-import type { ServiceEvent } from '../core/events.ts';
-import type { OmitEach } from '../core/job.ts';
+} from '../core/http/batch-api.ts';
+import type { ServiceEvent } from '../core/http/events.ts';
+import type { OmitEach } from '../core/job/job.ts';
 import { parseLeniently } from '../core/lenient-parse.ts';
-import type { ResultFormat } from '../core/result-formats.ts';
+import type { ResultFormat } from '../core/results/result-formats.ts';
 import type { BatchWebhookBody } from '../core/webhook.ts';
 import type { EventFeed } from './event-feed.ts';
 import { batchEvents, type FollowOptions } from './events.ts';

@@ -1,5 +1,5 @@
 /** Events of the server: of all queues, of one job, and of one batch. */
-import { BATCH_END_EVENT, JOB_END_EVENTS, ServiceEvent } from '../core/events.ts';
+import { BATCH_END_EVENT, JOB_END_EVENTS, ServiceEvent } from '../core/http/events.ts';
 import { parseLeniently } from '../core/lenient-parse.ts';
 import { EventFeed } from './event-feed.ts';
 import type { CallOptions } from './fleet.ts';

@@ -1,15 +1,20 @@
 /** What serves the jobs. */
-import { ModelList, type ModelResource, WorkerList, type WorkerResource } from '../core/api.ts';
-import type { ControlOutcome } from '../core/control.ts';
+import {
+  ModelList,
+  type ModelResource,
+  WorkerList,
+  type WorkerResource,
+} from '../core/http/api.ts';
 import {
   ControlAnswer,
   type LoadModelBody,
   type ReconfigureModelBody,
   type UnloadModelBody,
   type UnloadModelsBody,
-} from '../core/control-api.ts';
-import type { RateLimit } from '../core/tenant.ts';
-import { RateLimitResource } from '../core/tenant-api.ts';
+} from '../core/http/control-api.ts';
+import { RateLimitResource } from '../core/http/tenant-api.ts';
+import type { RateLimit } from '../core/job/tenant.ts';
+import type { ControlOutcome } from '../core/worker/control.ts';
 import { answerAs, noAnswer } from './read-answer.ts';
 import { apiPath, type Transport } from './transport.ts';
 

@@ -1,5 +1,5 @@
 /** Where the audio of a job is, as callers say it and as the interface takes it. */
-import type { JobRequestBody, JobState } from '../core/api.ts';
+import type { JobRequestBody, JobState } from '../core/http/api.ts';
 import type { AudioSource } from './audio-source.ts';
 import type { Uploads } from './uploads.ts';
 

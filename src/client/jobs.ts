@@ -1,18 +1,18 @@
 import { randomUUID } from 'node:crypto';
+import { failureToError, WavepoolError } from '../core/errors.ts';
 import {
   CancelResource,
   type FailureResource,
   JobPage,
   type JobRequestBody,
   JobResource,
-} from '../core/api.ts';
-import { failureToError, WavepoolError } from '../core/errors.ts';
-import type { ServiceEvent } from '../core/events.ts';
-import type { OmitEach } from '../core/job.ts';
-import { asSpeechActivity, asTranscript, JobResult } from '../core/job-result.ts';
-import type { ResultFormat } from '../core/result-formats.ts';
-import type { SpeechActivity } from '../core/speech-activity.ts';
-import type { Transcript } from '../core/transcript.ts';
+} from '../core/http/api.ts';
+import type { ServiceEvent } from '../core/http/events.ts';
+import type { OmitEach } from '../core/job/job.ts';
+import { asSpeechActivity, asTranscript, JobResult } from '../core/results/job-result.ts';
+import type { ResultFormat } from '../core/results/result-formats.ts';
+import type { SpeechActivity } from '../core/results/speech-activity.ts';
+import type { Transcript } from '../core/results/transcript.ts';
 import type { EventFeed } from './event-feed.ts';
 import { type FollowOptions, jobEvents } from './events.ts';
 import type { CallOptions } from './fleet.ts';

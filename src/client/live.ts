@@ -1,7 +1,7 @@
 /** Live audio: sent as it comes, and what is heard in it told meanwhile. */
 import { WavepoolError } from '../core/errors.ts';
-import type { LiveFormat, LiveTranscribeSettingsInput } from '../core/live.ts';
-import { LiveEvent } from '../core/live-api.ts';
+import type { LiveFormat, LiveTranscribeSettingsInput } from '../core/live/live.ts';
+import { LiveEvent } from '../core/live/live-api.ts';
 import { type AudioSource, audioBody, type OpenedBody } from './audio-source.ts';
 import { SseParser } from './sse-parser.ts';
 import { type Transport, unreachable } from './transport.ts';

@@ -1,8 +1,9 @@
 /** What a response that is not one of success says, as an error with the server's own code. */
-import { ControlFailedError } from '../core/control-api.ts';
+
 import { type ErrorCode, failureToError, isErrorCode, WavepoolError } from '../core/errors.ts';
+import { ControlFailedError } from '../core/http/control-api.ts';
+import { InvalidRequestError, ProblemDetails } from '../core/http/problem.ts';
 import { parseLeniently } from '../core/lenient-parse.ts';
-import { InvalidRequestError, ProblemDetails } from '../core/problem.ts';
 
 /** Of a body that is no problem as much is told as helps to find out whose it is. */
 const MOST_TEXT = 200;

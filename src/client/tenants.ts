@@ -1,12 +1,13 @@
 /** Who shares the workers, and jobs that come again and again. */
-import type { TenantRules } from '../core/tenant.ts';
+
 import {
   ScheduleList,
   type ScheduleRequestBody,
   ScheduleResource,
   TenantList,
   TenantResource,
-} from '../core/tenant-api.ts';
+} from '../core/http/tenant-api.ts';
+import type { TenantRules } from '../core/job/tenant.ts';
 import type { CallOptions } from './fleet.ts';
 import { answerAs, noAnswer } from './read-answer.ts';
 import { apiPath, type Transport } from './transport.ts';

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
-import { PresignResource, UploadResource } from '../core/api.ts';
 import { WavepoolError } from '../core/errors.ts';
+import { PresignResource, UploadResource } from '../core/http/api.ts';
 import { type AudioBody, type AudioSource, audioBody } from './audio-source.ts';
 import { answerAs } from './read-answer.ts';
 import type { Transport } from './transport.ts';

@@ -4,8 +4,8 @@
  * @module wavepool/client
  */
 import { WavepoolError } from '../core/errors.ts';
-import type { ServiceEvent } from '../core/events.ts';
-import type { LiveEvent } from '../core/live-api.ts';
+import type { ServiceEvent } from '../core/http/events.ts';
+import type { LiveEvent } from '../core/live/live-api.ts';
 import { ApiKeys } from './api-keys.ts';
 import type { AudioSource } from './audio-source.ts';
 import { Batches } from './batches.ts';

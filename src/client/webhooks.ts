@@ -1,5 +1,5 @@
 /** What became of webhooks, and the secrets that sign them. */
-import { DeliveryList, DeliveryResource, SecretResource } from '../core/webhook-message.ts';
+import { DeliveryList, DeliveryResource, SecretResource } from '../core/http/webhook-message.ts';
 import type { CallOptions } from './fleet.ts';
 import { answerAs } from './read-answer.ts';
 import { apiPath, type Transport } from './transport.ts';

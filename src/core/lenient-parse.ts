@@ -57,3 +57,12 @@ function removeMembers(value: unknown, { path, keys }: UnknownMembers): void {
   if (typeof place !== 'object' || place === null) return;
   for (const key of keys) Reflect.deleteProperty(place, key);
 }
+
+/** The value that the text stands for; undefined when the text is not JSON. */
+export function parseJson(text: unknown): unknown {
+  try {
+    return typeof text === 'string' ? JSON.parse(text) : undefined;
+  } catch {
+    return undefined;
+  }
+}

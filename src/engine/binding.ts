@@ -16,7 +16,7 @@ import type {
   TaskOptions,
   TaskResult,
 } from '../runtime/engine.ts';
-import type { ModelPlan } from '../runtime/model-plan.ts';
+import type { ModelPlan } from '../runtime/models/model-plan.ts';
 
 /** Errors of native code carry the name of their row in the error table. */
 export interface NativeError extends Error {
@@ -109,7 +109,7 @@ export interface Binding {
 
 /** What the test addon has beyond the published one. */
 export interface TestBinding extends Binding {
-  /** The names are in native/tests/faults.h. */
+  /** The names are in native/tests/support/faults.h. */
   setFault(name: string, armed: boolean): void;
   clearFaults(): void;
   /** What of the test families exists in this process, a session until its end is over. */

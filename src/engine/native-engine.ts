@@ -22,7 +22,7 @@ import {
   type TaskState,
   type TaskStream,
 } from '../runtime/engine.ts';
-import type { ModelPlan, ModelPlanner } from '../runtime/model-plan.ts';
+import type { ModelPlan, ModelPlanner } from '../runtime/models/model-plan.ts';
 import {
   addonPath,
   type Binding,

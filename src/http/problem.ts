@@ -2,7 +2,7 @@
 
 import type { ErrorRequestHandler, Request, Response } from 'express';
 import { WavepoolError } from '../core/errors.ts';
-import { openAiErrorOf, type ProblemDetails, problemOf } from '../core/problem.ts';
+import { openAiErrorOf, type ProblemDetails, problemOf } from '../core/http/problem.ts';
 import { requestContext } from './request-context.ts';
 import type { Services } from './services.ts';
 

@@ -1,7 +1,7 @@
 /** Registers routes in an Express app exactly as they are declared. */
 import express, { type Express, type Request, type RequestHandler, type Response } from 'express';
 import { WavepoolError } from '../core/errors.ts';
-import { parseRequestPart } from '../core/problem.ts';
+import { parseRequestPart } from '../core/http/problem.ts';
 import { authenticate } from './auth/authenticate.ts';
 import { assertAllowed, NOBODY } from './auth/caller.ts';
 import { requestContext } from './request-context.ts';

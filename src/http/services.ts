@@ -1,25 +1,25 @@
 /** What the routes stand on. Whoever composes the process makes it; see `openServices` for the usual way. */
 import type { Logger } from '../core/logger.ts';
 import type { Tracing } from '../core/tracing.ts';
-import type { ApiKeys } from '../queue/api-keys.ts';
-import type { BatchStore } from '../queue/batches.ts';
-import type { FleetControl } from '../queue/control.ts';
-import type { JobTenants } from '../queue/job-tenants.ts';
-import type { LiveLimit } from '../queue/live-limit.ts';
-import type { LiveRelay } from '../queue/live-relay.ts';
+import type { ApiKeys } from '../queue/access/api-keys.ts';
+import type { Sessions } from '../queue/access/sessions.ts';
+import type { BatchStore } from '../queue/batches/batches.ts';
+import type { SegmentFeed } from '../queue/events/segment-feed.ts';
+import type { FleetControl } from '../queue/fleet/control.ts';
+import type { LiveLimit } from '../queue/live/live-limit.ts';
+import type { LiveRelay } from '../queue/live/live-relay.ts';
 import type { QueueRegistry } from '../queue/queue-registry.ts';
 import type { ScheduleStore } from '../queue/schedules.ts';
-import type { SegmentFeed } from '../queue/segment-feed.ts';
-import type { Sessions } from '../queue/sessions.ts';
-import type { WebhookDeliveries } from '../queue/webhook-deliveries.ts';
-import type { WebhookSecrets } from '../queue/webhook-secrets.ts';
+import type { JobTenants } from '../queue/tenants/job-tenants.ts';
+import type { WebhookDeliveries } from '../queue/webhooks/webhook-deliveries.ts';
+import type { WebhookSecrets } from '../queue/webhooks/webhook-secrets.ts';
 import type { ResultStore } from '../storage/result-store.ts';
 import type { UploadStore } from '../storage/upload-store.ts';
 import type { EventHub } from './events/event-hub.ts';
 import type { Every } from './events/every.ts';
-import type { Metrics } from './metrics.ts';
-import type { QueueLimit } from './queue-limit.ts';
+import type { Metrics } from './metrics/metrics.ts';
 import type { HttpSettings } from './settings.ts';
+import type { QueueLimit } from './submit/queue-limit.ts';
 
 export interface Services {
   readonly queues: QueueRegistry;

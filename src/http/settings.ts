@@ -1,5 +1,5 @@
 /** What the server may be told; the command line fills it in. */
-import type { JobTask, ModelId } from '../core/job.ts';
+import type { JobTask, ModelId } from '../core/job/job.ts';
 import type { ObjectPlace } from '../core/s3-settings.ts';
 
 export interface HttpSettings {

@@ -1,6 +1,6 @@
 /** model.json: what an installed model is and where it came from. */
 import type { TaskKind } from '../runtime/engine.ts';
-import { isQuantization, type Quantization } from './quantize.ts';
+import { isQuantization, type Quantization } from './files/quantize.ts';
 
 export interface ModelRecord {
   readonly id: string;

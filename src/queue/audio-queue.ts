@@ -1,8 +1,7 @@
 import { type Job, Queue } from 'bullmq';
 import type { Redis } from 'ioredis';
 import { failureToError, WavepoolError } from '../core/errors.ts';
-import type { StreamId } from '../core/event-position.ts';
-import type { HeldJob } from '../core/ipc.ts';
+import type { StreamId } from '../core/http/event-position.ts';
 import {
   type JobData,
   type JobId,
@@ -11,11 +10,28 @@ import {
   type NewJob,
   parseJobData,
   parseJobId,
-} from '../core/job.ts';
-import type { RateLimit } from '../core/tenant.ts';
+} from '../core/job/job.ts';
+import type { RateLimit } from '../core/job/tenant.ts';
 import { NO_TRACING, type Tracing } from '../core/tracing.ts';
-import { type CancelResult, cancelJob } from './cancel-job.ts';
-import { clearCancelMark } from './cancellation.ts';
+import type { HeldJob } from '../core/worker/ipc.ts';
+import { followJobEvents, type JobEvent } from './events/job-event-iterator.ts';
+import {
+  type EventListener,
+  type JobEventMap,
+  JobEvents,
+  type JobListener,
+} from './events/job-events.ts';
+import { JobIntake } from './job-intake.ts';
+import { type CancelResult, cancelJob } from './jobs/cancel-job.ts';
+import { clearCancelMark } from './jobs/cancellation.ts';
+import { CRASH_LIMIT, type HandBackResult, handBack, KILL_LIMIT } from './jobs/handback.ts';
+import { type JobCounts, readCounts } from './jobs/job-counts.ts';
+import { type JobListOptions, listJobs } from './jobs/job-list.ts';
+import { type JobView, viewOf } from './jobs/job-view.ts';
+import { rememberModel } from './jobs/known-models.ts';
+import { type JobParent, type PreparedJob, prepareJob } from './jobs/prepared-job.ts';
+import { readRateLimit, writeRateLimit } from './jobs/rate-limit.ts';
+import { telemetryOf } from './jobs/telemetry.ts';
 import {
   checkRedis,
   closeConnection,
@@ -23,26 +39,15 @@ import {
   openConnection,
   type RedisAddress,
   toRedisError,
-} from './connection.ts';
-import { CRASH_LIMIT, type HandBackResult, handBack, KILL_LIMIT } from './handback.ts';
-import { type JobCounts, readCounts } from './job-counts.ts';
-import { followJobEvents, type JobEvent } from './job-event-iterator.ts';
-import { type EventListener, type JobEventMap, JobEvents, type JobListener } from './job-events.ts';
-import { JobIntake } from './job-intake.ts';
-import { type JobListOptions, listJobs } from './job-list.ts';
-import { type JobView, viewOf } from './job-view.ts';
-import { rememberModel } from './known-models.ts';
-import { type JobParent, type PreparedJob, prepareJob } from './prepared-job.ts';
-import { queueNameOf, queuePrefix } from './queue-names.ts';
-import { readRateLimit, writeRateLimit } from './rate-limit.ts';
+} from './redis/connection.ts';
+import { queueNameOf, queuePrefix } from './redis/queue-names.ts';
 import { ScheduleStore } from './schedules.ts';
-import { telemetryOf } from './telemetry.ts';
-import { WebhookDeliveries } from './webhook-deliveries.ts';
+import { WebhookDeliveries } from './webhooks/webhook-deliveries.ts';
 
 const CHUNK = 500;
 
-export type { CancelResult } from './cancel-job.ts';
-export type { JobCounts } from './job-counts.ts';
+export type { CancelResult } from './jobs/cancel-job.ts';
+export type { JobCounts } from './jobs/job-counts.ts';
 
 export interface AudioQueueOptions {
   readonly address: RedisAddress;

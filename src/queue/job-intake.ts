@@ -1,15 +1,21 @@
 /** The way into a queue: what is remembered of a job before it is there, the job itself, and its place among others. */
 import type { Queue } from 'bullmq';
 import type { Redis } from 'ioredis';
-import { type JobData, type JobId, type ModelId, parseJobData } from '../core/job.ts';
-import { addChunk } from './add-jobs.ts';
-import { rememberDeadlines } from './deadlines.ts';
-import { FairShare, type FairShareOptions, Settling, STAGED_AT, UNPLACED } from './fair-share.ts';
-import { rememberModel } from './known-models.ts';
-import type { PreparedJob } from './prepared-job.ts';
-import { bullKey } from './queue-names.ts';
-import { KnownLimits } from './tenant-rules.ts';
-import { rememberWebhooks } from './webhook-jobs.ts';
+import { type JobData, type JobId, type ModelId, parseJobData } from '../core/job/job.ts';
+import { addChunk } from './jobs/add-jobs.ts';
+import { rememberDeadlines } from './jobs/deadlines.ts';
+import { rememberModel } from './jobs/known-models.ts';
+import type { PreparedJob } from './jobs/prepared-job.ts';
+import { bullKey } from './redis/queue-names.ts';
+import {
+  FairShare,
+  type FairShareOptions,
+  Settling,
+  STAGED_AT,
+  UNPLACED,
+} from './tenants/fair-share.ts';
+import { KnownLimits } from './tenants/tenant-rules.ts';
+import { rememberWebhooks } from './webhooks/webhook-jobs.ts';
 
 const CHUNK = 500;
 

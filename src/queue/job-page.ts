@@ -4,14 +4,14 @@
  * exactly once, and one that moves on comes again, in its newer state.
  */
 import type { Redis } from 'ioredis';
-import type { ModelId } from '../core/job.ts';
-import type { JobCursor, JobPlace } from '../core/job-cursor.ts';
-import { JobPlace as JobPlaces } from '../core/job-cursor.ts';
-import { toRedisError } from './connection.ts';
-import { STAGED_SCORES } from './fair-share.ts';
-import type { JobState, JobView } from './job-view.ts';
-import { bullKey, queueNameOf } from './queue-names.ts';
+import type { ModelId } from '../core/job/job.ts';
+import type { JobCursor, JobPlace } from '../core/job/job-cursor.ts';
+import { JobPlace as JobPlaces } from '../core/job/job-cursor.ts';
+import type { JobState, JobView } from './jobs/job-view.ts';
 import type { QueueRegistry } from './queue-registry.ts';
+import { toRedisError } from './redis/connection.ts';
+import { bullKey, queueNameOf } from './redis/queue-names.ts';
+import { STAGED_SCORES } from './tenants/fair-share.ts';
 
 export interface JobPageOptions {
   readonly state?: JobState | undefined;

@@ -1,17 +1,19 @@
 /** The parts of one split job on their way: into the queue of the model's parts, and their results back. */
+
 import { setTimeout as delay } from 'node:timers/promises';
 import { Queue } from 'bullmq';
 import type { Redis } from 'ioredis';
 import { WavepoolError } from '../core/errors.ts';
-import { type PartData, PartResult } from '../core/part.ts';
-import { announceCancel, markCancelled } from './cancellation.ts';
-import { closeConnection, connect, openConnection, type RedisAddress } from './connection.ts';
-import { EndTracker } from './end-tracker.ts';
-import type { StreamEvent } from './event-history.ts';
-import { EventStream } from './event-stream.ts';
-import { failureOf } from './failures.ts';
-import { type EndReader, parseJson, readJobEnds } from './job-ends.ts';
-import { jobPartsKey, partQueueOf, queueNameOf, queuePrefix } from './queue-names.ts';
+import { type PartData, PartResult } from '../core/job/part.ts';
+import { parseJson } from '../core/lenient-parse.ts';
+import { EndTracker } from './events/end-tracker.ts';
+import type { StreamEvent } from './events/event-history.ts';
+import { EventStream } from './events/event-stream.ts';
+import { type EndReader, readJobEnds } from './events/job-ends.ts';
+import { announceCancel, markCancelled } from './jobs/cancellation.ts';
+import { failureOf } from './jobs/failures.ts';
+import { closeConnection, connect, openConnection, type RedisAddress } from './redis/connection.ts';
+import { jobPartsKey, partQueueOf, queueNameOf, queuePrefix } from './redis/queue-names.ts';
 
 /** Results are in the events, too: few of them are kept. */
 const EVENTS_KEPT = 200;

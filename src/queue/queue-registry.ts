@@ -1,20 +1,20 @@
 /** The queues of all models, opened when they are first needed. */
 import type { Redis } from 'ioredis';
 import { WavepoolError } from '../core/errors.ts';
-import type { JobId, ModelId } from '../core/job.ts';
+import type { JobId, ModelId } from '../core/job/job.ts';
 import type { Tracing } from '../core/tracing.ts';
 import { AudioQueue } from './audio-queue.ts';
+import { readPresence } from './fleet/presence.ts';
+import type { JobView } from './jobs/job-view.ts';
+import { readKnownModels } from './jobs/known-models.ts';
 import {
   closeConnection,
   connect,
   openConnection,
   type RedisAddress,
   toRedisError,
-} from './connection.ts';
-import type { JobView } from './job-view.ts';
-import { readKnownModels } from './known-models.ts';
-import { readPresence } from './presence.ts';
-import { bullKey, queueNameOf } from './queue-names.ts';
+} from './redis/connection.ts';
+import { bullKey, queueNameOf } from './redis/queue-names.ts';
 
 export interface QueueRegistryOptions {
   readonly address: RedisAddress;

@@ -12,9 +12,9 @@ import {
   ScheduledJob,
   type ScheduleId,
   type ScheduleTiming,
-} from '../core/schedule.ts';
-import { toRedisError } from './connection.ts';
-import { queuePrefix, SCHEDULE_QUEUE } from './queue-names.ts';
+} from '../core/job/schedule.ts';
+import { toRedisError } from './redis/connection.ts';
+import { queuePrefix, SCHEDULE_QUEUE } from './redis/queue-names.ts';
 
 /** While Redis is away. */
 const TEMPLATE = {

@@ -235,7 +235,7 @@ export interface ModelInfo {
   readonly stateful: boolean;
   /** asr: ISO 639-1, what it can recognize. */
   readonly languages: readonly string[];
-  /** What `TaskItem.options` may hold; native/framework/session.h says what each means. */
+  /** What `TaskItem.options` may hold; native/framework/sessions/session.h says what each means. */
   readonly optionNames: readonly string[];
 }
 

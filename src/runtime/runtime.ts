@@ -1,12 +1,12 @@
 import { WavepoolError } from '../core/errors.ts';
-import type { RuntimeStatus } from '../core/status.ts';
-import type { BatchWatch } from './batcher.ts';
-import { unloadMany } from './bulk-unload.ts';
-import { ChangeFeed } from './change-feed.ts';
+import type { RuntimeStatus } from '../core/worker/status.ts';
+import type { BatchWatch } from './batches/batcher.ts';
 import type { Clock } from './clock.ts';
 import type { Engine } from './engine.ts';
-import type { EntryServices } from './entry-services.ts';
-import { LoadGuard } from './load-guard.ts';
+import { unloadMany } from './models/bulk-unload.ts';
+import { ChangeFeed } from './models/change-feed.ts';
+import type { EntryServices } from './models/entry-services.ts';
+import { LoadGuard } from './models/load-guard.ts';
 import type {
   BulkUnload,
   ManagementOptions,
@@ -14,12 +14,12 @@ import type {
   ModelChangeListener,
   ModelManagement,
   ReconfigureOptions,
-} from './management.ts';
-import { fileBytes, plannedBytes } from './memory-estimate.ts';
-import type { ModelConfiguration } from './model-configuration.ts';
-import { type CloseOptions, ModelEntry } from './model-entry.ts';
-import type { ModelPlanner } from './model-plan.ts';
-import type { SlotPolicy } from './slot-check.ts';
+} from './models/management.ts';
+import { fileBytes, plannedBytes } from './models/memory-estimate.ts';
+import type { ModelConfiguration } from './models/model-configuration.ts';
+import { type CloseOptions, ModelEntry } from './models/model-entry.ts';
+import type { ModelPlanner } from './models/model-plan.ts';
+import type { SlotPolicy } from './models/slot-check.ts';
 
 export interface RuntimeOptions {
   /** Most models in memory, beyond which the least recently used idle one goes; 0 = unbounded. @defaultValue 0 */

@@ -2,7 +2,7 @@
 import { stat } from 'node:fs/promises';
 import { basename } from 'node:path';
 import { WavepoolError } from '../core/errors.ts';
-import type { JobInput, RawAudioFormat, UploadId } from '../core/job.ts';
+import type { JobInput, RawAudioFormat, UploadId } from '../core/job/job.ts';
 import { formatObjectAddress, type ObjectAddress } from '../core/s3-settings.ts';
 import type { FetchedInput } from './fetched-file.ts';
 import { uploadPath } from './local-uploads.ts';

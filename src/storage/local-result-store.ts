@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { link, mkdir, readdir, readFile, rm, stat, unlink } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { WavepoolError } from '../core/errors.ts';
-import { type JobResult, parseJobResult } from '../core/job-result.ts';
+import { type JobResult, parseJobResult } from '../core/results/job-result.ts';
 import { syncFolder, writeNewFile } from './durable-file.ts';
 import { hashOfJobId, LocalJournals } from './journals.ts';
 import type { Commit, ResultStore } from './result-store.ts';

@@ -4,7 +4,7 @@ import type { FileHandle } from 'node:fs/promises';
 import { link, mkdir, open, readdir, rename, rm, stat, utimes } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { WavepoolError } from '../core/errors.ts';
-import type { UploadId } from '../core/job.ts';
+import type { UploadId } from '../core/job/job.ts';
 import type {
   StoredUpload,
   SweepOptions,

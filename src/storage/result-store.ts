@@ -1,4 +1,4 @@
-import type { JobResult } from '../core/job-result.ts';
+import type { JobResult } from '../core/results/job-result.ts';
 import type { JournalStore } from './journals.ts';
 
 export interface Commit {

@@ -1,4 +1,4 @@
-import type { UploadId } from '../core/job.ts';
+import type { UploadId } from '../core/job/job.ts';
 
 export interface StoredUpload {
   readonly id: UploadId;

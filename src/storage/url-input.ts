@@ -5,11 +5,11 @@
 import { open } from 'node:fs/promises';
 import { type Dispatcher, request } from 'undici';
 import { WavepoolError } from '../core/errors.ts';
-import type { UrlLimits } from '../core/worker-settings.ts';
+import type { UrlLimits } from '../core/worker/worker-settings.ts';
 import { type FetchedInput, fetchToFile } from './fetched-file.ts';
 import { AddressError, checkedAddress, pinnedTo, type ResolveName } from './public-address.ts';
 
-export type { UrlLimits } from '../core/worker-settings.ts';
+export type { UrlLimits } from '../core/worker/worker-settings.ts';
 
 export interface FetchOptions {
   /** @defaultValue the system's resolver */

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { Manifest } from '../../src/bulk/manifest.ts';
-import type { DoneRecord, FailedRecord } from '../../src/core/run-manifest.ts';
+import type { DoneRecord, FailedRecord } from '../../src/core/files/run-manifest.ts';
 
 let folder = '';
 let file = '';

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { OutputFolder } from '../../src/bulk/output-folder.ts';
-import { identifySelf } from '../../src/core/process-identity.ts';
+import { identifySelf } from '../../src/core/files/process-identity.ts';
 
 let root = '';
 let out = '';

@@ -1,10 +1,10 @@
 /** Cancelling what a real model is working on, from another process than its worker's. */
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
-import { asTranscript } from '../../src/core/job-result.ts';
-import type { ModelStatus, WorkerPresence } from '../../src/core/status.ts';
+import { asTranscript } from '../../src/core/results/job-result.ts';
+import type { ModelStatus, WorkerPresence } from '../../src/core/worker/status.ts';
 import { AudioQueue } from '../../src/queue/audio-queue.ts';
-import { readPresence } from '../../src/queue/presence.ts';
+import { readPresence } from '../../src/queue/fleet/presence.ts';
 import { LocalResultStore } from '../../src/storage/local-result-store.ts';
 import { startRedis, type TestRedis } from '../support/redis.ts';
 import { BASE_CLIP, longSpeech } from '../support/speech.ts';

@@ -1,6 +1,6 @@
 /** Time limits: each ends its jobs with its own code, and nobody else's. */
 import { createLogger } from '../../src/core/logger.ts';
-import { Housekeeping } from '../../src/worker/housekeeping.ts';
+import { Housekeeping } from '../../src/worker/housekeeping/housekeeping.ts';
 import { ensure, type Scenario } from './scenario.ts';
 import { FaultBench } from './support/fault-bench.ts';
 import { HANG_SECONDS } from './support/fault-plan.ts';

@@ -3,7 +3,7 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { WorkerCrash } from '../../src/worker/supervisor.ts';
+import type { WorkerCrash } from '../../src/worker/supervisor/supervisor.ts';
 import { signalProcess } from '../support/process-table.ts';
 import { ensure, type Scenario, type ScenarioContext, sumOf } from './scenario.ts';
 import { FaultBench } from './support/fault-bench.ts';

@@ -2,7 +2,7 @@
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { AudioQueue } from '../../src/queue/audio-queue.ts';
-import { bullKey } from '../../src/queue/queue-names.ts';
+import { bullKey } from '../../src/queue/redis/queue-names.ts';
 import { LocalResultStore } from '../../src/storage/local-result-store.ts';
 import { startRedis } from '../support/redis.ts';
 import { transcriptOf } from '../support/transcript.ts';

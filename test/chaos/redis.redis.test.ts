@@ -1,6 +1,6 @@
 /** Redis goes away, comes back, has no room, is slow, or is not what it should be. */
 import { describe, expect, test } from 'vitest';
-import { ProblemDetails } from '../../src/core/problem.ts';
+import { ProblemDetails } from '../../src/core/http/problem.ts';
 import { AudioQueue } from '../../src/queue/audio-queue.ts';
 import { TEST_ADDON_BUILT } from '../engine/test-addon.ts';
 import { startTestServer } from '../support/http.ts';

@@ -1,6 +1,6 @@
 /** Workers are told to end, one way or another, while there is work. */
 import { once } from 'node:events';
-import { bullKey } from '../../src/queue/queue-names.ts';
+import { bullKey } from '../../src/queue/redis/queue-names.ts';
 import { startSupervisor } from './crash-scenarios.ts';
 import { ensure, type Scenario, sumOf } from './scenario.ts';
 import { CHAOS_MODEL, FaultBench } from './support/fault-bench.ts';

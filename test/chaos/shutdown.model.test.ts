@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { readConfig } from '../../src/core/config.ts';
 import { AudioQueue } from '../../src/queue/audio-queue.ts';
-import { EmbeddedRedis } from '../../src/queue/embedded-redis.ts';
+import { EmbeddedRedis } from '../../src/queue/redis/embedded-redis.ts';
 import { longSpeech, shortClips } from '../support/speech.ts';
 import { summaryOf } from '../support/wavepool-process.ts';
 import { Workplace } from '../support/workplace.ts';

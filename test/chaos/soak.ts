@@ -2,7 +2,7 @@
 import { once } from 'node:events';
 import { readdirSync, readFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
-import { bullKey } from '../../src/queue/queue-names.ts';
+import { bullKey } from '../../src/queue/redis/queue-names.ts';
 import { LocalResultStore } from '../../src/storage/local-result-store.ts';
 import { randomFrom } from '../support/json-mutator.ts';
 import { signalProcess } from '../support/process-table.ts';

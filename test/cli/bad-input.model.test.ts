@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { InputFailure } from '../../src/bulk/summary.ts';
 import { errorRow } from '../../src/core/errors.ts';
-import { normalizedWords, wordErrors } from '../../src/core/word-error-rate.ts';
+import { normalizedWords, wordErrors } from '../../src/core/results/word-error-rate.ts';
 import {
   writeFullScale,
   writeHeaderOnly,

@@ -1,7 +1,7 @@
 /** Speech of every length, from a syllable to minutes: all of it becomes text. */
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { wordErrorRate } from '../../src/core/word-error-rate.ts';
+import { wordErrorRate } from '../../src/core/results/word-error-rate.ts';
 import { ffmpeg, joinClips, SPEECH, speechClip } from '../support/speech.ts';
 import { Workplace } from '../support/workplace.ts';
 

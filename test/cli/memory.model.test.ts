@@ -5,9 +5,9 @@
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { readConfig } from '../../src/core/config.ts';
-import type { JobOutcome } from '../../src/core/job.ts';
+import type { JobOutcome } from '../../src/core/job/job.ts';
 import { AudioQueue } from '../../src/queue/audio-queue.ts';
-import { EmbeddedRedis } from '../../src/queue/embedded-redis.ts';
+import { EmbeddedRedis } from '../../src/queue/redis/embedded-redis.ts';
 import { peakMemory, workersOf } from '../support/process-table.ts';
 import { longSpeech } from '../support/speech.ts';
 import { Workplace } from '../support/workplace.ts';

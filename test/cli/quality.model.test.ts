@@ -1,7 +1,7 @@
 /** The words themselves: how many are right, and that company in a batch changes none. */
 import { join, parse } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { wordErrorRate } from '../../src/core/word-error-rate.ts';
+import { wordErrorRate } from '../../src/core/results/word-error-rate.ts';
 import { ffmpeg, SPEECH, speechClip } from '../support/speech.ts';
 import { Workplace } from '../support/workplace.ts';
 

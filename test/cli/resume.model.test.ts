@@ -1,6 +1,6 @@
 /** Runs that are killed, interrupted or robbed of their worker: nothing is lost, nothing is done twice. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { identifyProcess } from '../../src/core/process-identity.ts';
+import { identifyProcess } from '../../src/core/files/process-identity.ts';
 import { signalProcess, workersOf } from '../support/process-table.ts';
 import { shortClips } from '../support/speech.ts';
 import { summaryOf, type WavepoolProcess } from '../support/wavepool-process.ts';

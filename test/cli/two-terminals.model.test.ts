@@ -2,12 +2,12 @@
 import { copyFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { PartialSegment } from '../../src/core/job.ts';
-import { asTranscript } from '../../src/core/job-result.ts';
-import type { Transcript } from '../../src/core/transcript.ts';
+import type { PartialSegment } from '../../src/core/job/job.ts';
+import { asTranscript } from '../../src/core/results/job-result.ts';
+import type { Transcript } from '../../src/core/results/transcript.ts';
 import { AudioQueue } from '../../src/queue/audio-queue.ts';
-import { readPresence } from '../../src/queue/presence.ts';
-import { readSegments } from '../../src/queue/segment-stream.ts';
+import { readSegments } from '../../src/queue/events/segment-stream.ts';
+import { readPresence } from '../../src/queue/fleet/presence.ts';
 import { LocalResultStore } from '../../src/storage/local-result-store.ts';
 import { startRedis, type TestRedis } from '../support/redis.ts';
 import { BASE_CLIP, expectSaid, ffmpeg, longSpeech } from '../support/speech.ts';

@@ -1,5 +1,5 @@
 /** Answers of the interface, as a server would give them. */
-import type { JobResource, UploadResource } from '../../src/core/api.ts';
+import type { JobResource, UploadResource } from '../../src/core/http/api.ts';
 
 export const UPLOAD_ID = 'a'.repeat(64);
 

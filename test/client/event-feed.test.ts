@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import { expect, test } from 'vitest';
-import type { ServiceEvent } from '../../src/core/events.ts';
+import type { ServiceEvent } from '../../src/core/http/events.ts';
 import { jobResource } from './answers.ts';
 import { type Answer, events, hangUp, json, problem, scriptedServer } from './scripted-server.ts';
 

@@ -3,7 +3,7 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { WavepoolClient } from '../../src/client/wavepool-client.ts';
-import type { ServiceEvent } from '../../src/core/events.ts';
+import type { ServiceEvent } from '../../src/core/http/events.ts';
 import { startTestServer, TEST_MODEL, type TestServer } from '../support/http.ts';
 import { startTranscriber } from '../support/transcriber.ts';
 

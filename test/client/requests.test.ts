@@ -4,7 +4,7 @@ import { Readable } from 'node:stream';
 import { pathToFileURL } from 'node:url';
 import { describe, expect, test } from 'vitest';
 import { WavepoolClient } from '../../src/client/wavepool-client.ts';
-import { InvalidRequestError } from '../../src/core/problem.ts';
+import { InvalidRequestError } from '../../src/core/http/problem.ts';
 import { temporaryFolder } from '../support/redis.ts';
 import { jobResource, UPLOAD_ID, uploadResource } from './answers.ts';
 import { type Answer, hangUp, json, problem, scriptedServer, silence } from './scripted-server.ts';

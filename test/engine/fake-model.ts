@@ -33,11 +33,11 @@ export interface FakeModel {
   readonly capacity?: number;
   readonly nativeBatch?: boolean;
   readonly maxSegmentSeconds?: number;
-  /** What it then has of languages, words, translation and prompt is in native/tests/fake_family.h. */
+  /** What it then has of languages, words, translation and prompt is in native/tests/support/fake_family.h. */
   readonly languages?: readonly string[];
 }
 
-/** Writes the model file of a fake family (native/tests/fake_family.h) and returns its path. */
+/** Writes the model file of a fake family (native/tests/support/fake_family.h) and returns its path. */
 export function writeFakeModel(file: string, model: FakeModel = {}): string {
   const architecture = model.architecture ?? 'fake';
   const metadata = [

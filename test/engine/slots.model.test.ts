@@ -3,7 +3,7 @@ import { fork } from 'node:child_process';
 import { afterAll, beforeAll, expect, type TestContext, test } from 'vitest';
 import { readConfig } from '../../src/core/config.ts';
 import { NativeEngine } from '../../src/engine/native-engine.ts';
-import { ModelStore } from '../../src/models/model-store.ts';
+import { ModelStore } from '../../src/models/store/model-store.ts';
 import { type CompiledProgram, compileProgram } from '../support/compile.ts';
 import { SPEECH } from '../support/speech.ts';
 import type { SlotsReport, SlotsRequest } from './slots-program.ts';

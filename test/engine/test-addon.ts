@@ -1,4 +1,4 @@
-/** The test addon: the addon with the fake families and injectable faults (native/tests/faults.h). */
+/** The test addon: the addon with the fake families and injectable faults (native/tests/support/faults.h). */
 import { existsSync } from 'node:fs';
 import { builtAddonPath, loadBinding, type TestBinding } from '../../src/engine/binding.ts';
 

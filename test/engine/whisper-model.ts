@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { readConfig } from '../../src/core/config.ts';
-import { ModelStore } from '../../src/models/model-store.ts';
+import { ModelStore } from '../../src/models/store/model-store.ts';
 
 const ID = 'whisper-tiny.en';
 

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { WavepoolClient } from '../../src/client/wavepool-client.ts';
-import type { ControlCommand, ControlResult } from '../../src/core/control.ts';
-import { ControlAnswer, ControlFailedError } from '../../src/core/control-api.ts';
 import { WavepoolError } from '../../src/core/errors.ts';
-import { ProblemDetails } from '../../src/core/problem.ts';
+import { ControlAnswer, ControlFailedError } from '../../src/core/http/control-api.ts';
+import { ProblemDetails } from '../../src/core/http/problem.ts';
+import type { ControlCommand, ControlResult } from '../../src/core/worker/control.ts';
 import {
   type ControlledWorker,
   loadedResult,

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import type { ModelStatus } from '../../src/core/status.ts';
+import type { ModelStatus } from '../../src/core/worker/status.ts';
 import { NativeEngine } from '../../src/engine/native-engine.ts';
 import { AudioQueue } from '../../src/queue/audio-queue.ts';
 import { writeWav } from '../engine/fake-model.ts';

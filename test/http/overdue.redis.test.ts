@@ -1,8 +1,8 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { OpenAiTranscription } from '../../src/core/openai.ts';
-import { ProblemDetails } from '../../src/core/problem.ts';
+import { OpenAiTranscription } from '../../src/core/http/openai.ts';
+import { ProblemDetails } from '../../src/core/http/problem.ts';
 import { NativeEngine } from '../../src/engine/native-engine.ts';
 import { writeWav } from '../engine/fake-model.ts';
 import { TEST_ADDON, TEST_ADDON_BUILT } from '../engine/test-addon.ts';

@@ -2,12 +2,12 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { ModelList, WorkerList } from '../../src/core/api.ts';
 import { ERROR_CODES } from '../../src/core/errors.ts';
-import { ProblemDetails } from '../../src/core/problem.ts';
+import { ModelList, WorkerList } from '../../src/core/http/api.ts';
+import { ProblemDetails } from '../../src/core/http/problem.ts';
 import { ROUTES } from '../../src/http/route-table.ts';
 import { AudioQueue } from '../../src/queue/audio-queue.ts';
-import { PresencePublisher } from '../../src/queue/presence.ts';
+import { PresencePublisher } from '../../src/queue/fleet/presence.ts';
 import { startTestServer, TEST_MODEL, type TestServer } from '../support/http.ts';
 import { presenceOf } from '../support/presence.ts';
 

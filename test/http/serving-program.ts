@@ -5,7 +5,7 @@ import { openServices } from '../../src/http/open-services.ts';
 import { ROUTES } from '../../src/http/route-table.ts';
 import { startServer } from '../../src/http/server.ts';
 import { DEFAULT_SETTINGS } from '../../src/http/settings.ts';
-import type { RedisAddress } from '../../src/queue/connection.ts';
+import type { RedisAddress } from '../../src/queue/redis/connection.ts';
 
 export interface ServingRequest {
   readonly address: RedisAddress;

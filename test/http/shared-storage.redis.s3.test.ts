@@ -2,10 +2,10 @@ import { createHash } from 'node:crypto';
 import { basename } from 'node:path';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { WavepoolClient } from '../../src/client/wavepool-client.ts';
-import { JobResource, PresignResource, UploadResource } from '../../src/core/api.ts';
-import { ProblemDetails } from '../../src/core/problem.ts';
+import { JobResource, PresignResource, UploadResource } from '../../src/core/http/api.ts';
+import { ProblemDetails } from '../../src/core/http/problem.ts';
 import { parseObjectPlace } from '../../src/core/s3-settings.ts';
-import { sweepUploads } from '../../src/http/upload-sweeper.ts';
+import { sweepUploads } from '../../src/http/submit/upload-sweeper.ts';
 import { startTestServer, type TestServer } from '../support/http.ts';
 import { S3Server } from '../support/s3.ts';
 

@@ -3,7 +3,7 @@ import { readdir, writeFile } from 'node:fs/promises';
 import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import type { ControlResult } from '../../src/core/control.ts';
+import type { ControlResult } from '../../src/core/worker/control.ts';
 import { AudioQueue } from '../../src/queue/audio-queue.ts';
 import { loadedResult, startControlledWorker } from '../support/controlled-worker.ts';
 import { startTestServer, TEST_MODEL, type TestServer } from '../support/http.ts';

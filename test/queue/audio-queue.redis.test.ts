@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { WavepoolError } from '../../src/core/errors.ts';
-import type { NewJob } from '../../src/core/job.ts';
+import type { NewJob } from '../../src/core/job/job.ts';
 import { AudioQueue, type AudioQueueOptions } from '../../src/queue/audio-queue.ts';
-import { EmbeddedRedis } from '../../src/queue/embedded-redis.ts';
+import { EmbeddedRedis } from '../../src/queue/redis/embedded-redis.ts';
 import { heard } from '../support/events.ts';
 import { signalProcess } from '../support/process-table.ts';
 import { redisOptions, startRedis, type TestRedis, temporaryFolder } from '../support/redis.ts';

@@ -1,7 +1,7 @@
 /** A producer as users write it: it adds a job, closes what it opened, and has nothing left to do. */
 import { AudioQueue } from '../../src/queue/audio-queue.ts';
-import { CancellationListener } from '../../src/queue/cancellation.ts';
-import { EmbeddedRedis } from '../../src/queue/embedded-redis.ts';
+import { CancellationListener } from '../../src/queue/jobs/cancellation.ts';
+import { EmbeddedRedis } from '../../src/queue/redis/embedded-redis.ts';
 import { redisOptions } from '../support/redis.ts';
 
 const [, , dataDir = ''] = process.argv;

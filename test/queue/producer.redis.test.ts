@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { expect, test, vi } from 'vitest';
 import { AudioQueue } from '../../src/queue/audio-queue.ts';
-import { EmbeddedRedis } from '../../src/queue/embedded-redis.ts';
+import { EmbeddedRedis } from '../../src/queue/redis/embedded-redis.ts';
 import { compileProgram } from '../support/compile.ts';
 import { redisOptions, temporaryFolder } from '../support/redis.ts';
 

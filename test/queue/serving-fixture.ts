@@ -2,9 +2,9 @@
 import { randomUUID } from 'node:crypto';
 import { type Job, Worker } from 'bullmq';
 import type { Redis } from 'ioredis';
-import type { JobData, NewJob } from '../../src/core/job.ts';
-import { FairShare } from '../../src/queue/fair-share.ts';
-import { queuePrefix } from '../../src/queue/queue-names.ts';
+import type { JobData, NewJob } from '../../src/core/job/job.ts';
+import { queuePrefix } from '../../src/queue/redis/queue-names.ts';
+import { FairShare } from '../../src/queue/tenants/fair-share.ts';
 import { outcomeOf } from '../support/worker.ts';
 
 export interface Served {

@@ -4,13 +4,13 @@
  */
 import { expect } from 'vitest';
 import { WavepoolError } from '../../src/core/errors.ts';
-import { RuntimeStatus } from '../../src/core/status.ts';
-import type { Segment } from '../../src/runtime/batch-item.ts';
-import type { ModelConfiguration } from '../../src/runtime/model-configuration.ts';
+import { RuntimeStatus } from '../../src/core/worker/status.ts';
+import type { Segment } from '../../src/runtime/batches/batch-item.ts';
+import type { ModelConfiguration } from '../../src/runtime/models/model-configuration.ts';
+import type { StreamLease } from '../../src/runtime/models/stream-lease.ts';
 import type { Runtime } from '../../src/runtime/runtime.ts';
-import type { StreamLease } from '../../src/runtime/stream-lease.ts';
 import { randomness } from './randomness.ts';
-import { type Seen, watch } from './slots-fixture.ts';
+import { type Seen, watch } from './slots/slots-fixture.ts';
 
 interface Manager {
   readonly model: string;

@@ -1,7 +1,7 @@
 /** Rows L10, L11, L15 and L19–L21 over native code: what fails leaves nothing behind and can be tried again. */
 import path from 'node:path';
 import { describe, expect, test } from 'vitest';
-import type { ModelConfiguration } from '../../src/runtime/model-configuration.ts';
+import type { ModelConfiguration } from '../../src/runtime/models/model-configuration.ts';
 import { folder } from '../engine/engine-fixture.ts';
 import { faults, TEST_ADDON_BUILT } from '../engine/test-addon.ts';
 import { turn } from './manual-clock.ts';
@@ -13,7 +13,7 @@ import {
   nativeGate,
   nativeRuntime,
 } from './native-lifecycle.ts';
-import { failure, watch } from './slots-fixture.ts';
+import { failure, watch } from './slots/slots-fixture.ts';
 
 const CLONE_FAULTS = ['second-clone', 'null-clone', 'clone-family', 'clone-task', 'clone-mode'];
 

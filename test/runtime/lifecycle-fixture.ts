@@ -1,13 +1,13 @@
 /** Many models in one runtime over the engine double, on a clock of the test; `expectAllOver` checks what must be left. */
 import { expect } from 'vitest';
-import type { SubmitOptions } from '../../src/runtime/batch-item.ts';
-import type { ModelConfiguration } from '../../src/runtime/model-configuration.ts';
-import type { ModelEntry } from '../../src/runtime/model-entry.ts';
+import type { SubmitOptions } from '../../src/runtime/batches/batch-item.ts';
+import type { ModelConfiguration } from '../../src/runtime/models/model-configuration.ts';
+import type { ModelEntry } from '../../src/runtime/models/model-entry.ts';
 import { Runtime, type RuntimeOptions } from '../../src/runtime/runtime.ts';
-import { segment } from './batcher-fixture.ts';
+import { segment } from './batches/batcher-fixture.ts';
 import { DoubleEngine, type DoubleRun } from './engine-double.ts';
 import { ManualClock, turn } from './manual-clock.ts';
-import { watch } from './slots-fixture.ts';
+import { watch } from './slots/slots-fixture.ts';
 
 const opened: { clock: ManualClock; engine: DoubleEngine; runtime: Runtime }[] = [];
 

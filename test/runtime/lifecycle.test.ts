@@ -11,7 +11,7 @@ import {
   nativeRuntime,
   reaches,
 } from './native-lifecycle.ts';
-import { failure, watch } from './slots-fixture.ts';
+import { failure, watch } from './slots/slots-fixture.ts';
 
 const configured = (slots: number) => ({ slots, maxBatch: 1 });
 

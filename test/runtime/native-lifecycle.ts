@@ -1,17 +1,17 @@
-/** Many fake models over the test addon: the code paths of real ones, with gates and faults (native/tests/faults.h). */
+/** Many fake models over the test addon: the code paths of real ones, with gates and faults (native/tests/support/faults.h). */
 import path from 'node:path';
 import { afterEach, expect } from 'vitest';
-import type { ModelState } from '../../src/core/status.ts';
-import type { Segment, SubmitOptions } from '../../src/runtime/batch-item.ts';
+import type { ModelState } from '../../src/core/worker/status.ts';
+import type { Segment, SubmitOptions } from '../../src/runtime/batches/batch-item.ts';
 import { systemClock } from '../../src/runtime/clock.ts';
 import type { Audio, TaskOptions, TaskResult } from '../../src/runtime/engine.ts';
-import type { ModelConfiguration } from '../../src/runtime/model-configuration.ts';
-import type { ModelEntry } from '../../src/runtime/model-entry.ts';
+import type { ModelConfiguration } from '../../src/runtime/models/model-configuration.ts';
+import type { ModelEntry } from '../../src/runtime/models/model-entry.ts';
 import { Runtime, type RuntimeOptions } from '../../src/runtime/runtime.ts';
 import { engine, folder, openDecoded } from '../engine/engine-fixture.ts';
 import { type FakeModel, writeFakeModel } from '../engine/fake-model.ts';
 import { faults, TEST_ADDON_BUILT } from '../engine/test-addon.ts';
-import { type Seen, watch } from './slots-fixture.ts';
+import { type Seen, watch } from './slots/slots-fixture.ts';
 
 const opened: Runtime[] = [];
 const AUDIO_SECONDS = 20;

@@ -1,9 +1,9 @@
 /** Seeded disorder: submits, cancels, managers, native ends and time in any order; what must hold holds throughout. */
 import { afterEach, expect, test } from 'vitest';
-import { batching, expectNothingQueued, segment } from './batcher-fixture.ts';
+import { batching, expectNothingQueued, segment } from './batches/batcher-fixture.ts';
 import { turn } from './manual-clock.ts';
 import { randomness } from './randomness.ts';
-import { expectNothingHeld, manager, type Seen } from './slots-fixture.ts';
+import { expectNothingHeld, manager, type Seen } from './slots/slots-fixture.ts';
 
 afterEach(() => {
   expectNothingQueued();

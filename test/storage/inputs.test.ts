@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { UrlLimits } from '../../src/core/worker-settings.ts';
+import { UrlLimits } from '../../src/core/worker/worker-settings.ts';
 import { resolveInput } from '../../src/storage/inputs.ts';
 
 let folder: string;

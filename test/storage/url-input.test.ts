@@ -4,7 +4,7 @@ import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { describe, expect, test } from 'vitest';
-import { UrlLimits } from '../../src/core/worker-settings.ts';
+import { UrlLimits } from '../../src/core/worker/worker-settings.ts';
 import { isAllowed } from '../../src/storage/public-address.ts';
 import { fetchInput } from '../../src/storage/url-input.ts';
 

@@ -1,10 +1,11 @@
 /** A worker that can be controlled and is seen, but has no models: what it does with a command is the test's. */
-import type { ControlCommand, ControlResult } from '../../src/core/control.ts';
+
 import { createLogger } from '../../src/core/logger.ts';
-import type { WorkerPresence } from '../../src/core/status.ts';
-import type { RedisAddress } from '../../src/queue/connection.ts';
-import { PresencePublisher } from '../../src/queue/presence.ts';
-import { ControlListener } from '../../src/worker/control-listener.ts';
+import type { ControlCommand, ControlResult } from '../../src/core/worker/control.ts';
+import type { WorkerPresence } from '../../src/core/worker/status.ts';
+import { PresencePublisher } from '../../src/queue/fleet/presence.ts';
+import type { RedisAddress } from '../../src/queue/redis/connection.ts';
+import { ControlListener } from '../../src/worker/models/control-listener.ts';
 import { presenceOf } from './presence.ts';
 
 export interface ControlledWorkerOptions {

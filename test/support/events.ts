@@ -1,5 +1,5 @@
 import type { AudioQueue } from '../../src/queue/audio-queue.ts';
-import type { JobEventMap } from '../../src/queue/job-events.ts';
+import type { JobEventMap } from '../../src/queue/events/job-events.ts';
 
 /**
  * Resolves when listeners registered before this one have been told of the event. `waitFor` may know an end from the job's

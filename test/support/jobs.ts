@@ -1,4 +1,4 @@
-import type { NewJob } from '../../src/core/job.ts';
+import type { NewJob } from '../../src/core/job/job.ts';
 
 /** A job for a file that nobody reads. */
 export function jobNamed(id: string, more: Partial<NewJob> = {}): NewJob {

@@ -1,7 +1,7 @@
 /** A client of live audio that writes its own HTTP, so that it can also break it. */
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
-import { LiveEvent } from '../../src/core/live-api.ts';
+import { LiveEvent } from '../../src/core/live/live-api.ts';
 
 const PATH = '/v1/audio/transcriptions/live';
 

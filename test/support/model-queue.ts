@@ -1,10 +1,10 @@
 /** A model's queue as a real worker serves it, over a processor of the test's. */
 import { createLogger } from '../../src/core/logger.ts';
-import type { RedisAddress } from '../../src/queue/connection.ts';
-import { HeldJobs } from '../../src/worker/held-jobs.ts';
-import type { JobAttempt, JobProcessor } from '../../src/worker/job-processor.ts';
-import { ModelQueue } from '../../src/worker/model-queue.ts';
-import { Quarantine } from '../../src/worker/quarantine.ts';
+import type { RedisAddress } from '../../src/queue/redis/connection.ts';
+import { HeldJobs } from '../../src/worker/job/held-jobs.ts';
+import type { JobAttempt, JobProcessor } from '../../src/worker/job/job-processor.ts';
+import { ModelQueue } from '../../src/worker/job/model-queue.ts';
+import { Quarantine } from '../../src/worker/job/quarantine.ts';
 import { outcomeOf } from './worker.ts';
 
 export async function startModelQueue(

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { ModelStatus, WorkerPresence } from '../../src/core/status.ts';
+import type { ModelStatus, WorkerPresence } from '../../src/core/worker/status.ts';
 
 /** A loaded model of two slots, one of them at work. */
 export function modelStatusOf(id: string, changes: Partial<ModelStatus> = {}): ModelStatus {

@@ -9,8 +9,8 @@ import { createInterface } from 'node:readline';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { readConfig } from '../../src/core/config.ts';
-import type { RedisAddress } from '../../src/queue/connection.ts';
-import { findRedisServer } from '../../src/queue/redis-binary.ts';
+import type { RedisAddress } from '../../src/queue/redis/connection.ts';
+import { findRedisServer } from '../../src/queue/redis/redis-binary.ts';
 import { temporaryFolder } from './redis.ts';
 
 const HOST = '127.0.0.1';

@@ -4,8 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Redis } from 'ioredis';
 import { readConfig } from '../../src/core/config.ts';
-import { connect, openConnection, type RedisAddress } from '../../src/queue/connection.ts';
-import { EmbeddedRedis, type EmbeddedRedisOptions } from '../../src/queue/embedded-redis.ts';
+import { connect, openConnection, type RedisAddress } from '../../src/queue/redis/connection.ts';
+import { EmbeddedRedis, type EmbeddedRedisOptions } from '../../src/queue/redis/embedded-redis.ts';
 import { signalProcess } from './process-table.ts';
 
 /** A temporary folder; `await using` removes it. */

@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { basename } from 'node:path';
 import { vi } from 'vitest';
 import { WavepoolClient } from '../../src/client/wavepool-client.ts';
-import { JobResource } from '../../src/core/api.ts';
+import { JobResource } from '../../src/core/http/api.ts';
 import type { WavepoolProcess } from './wavepool-process.ts';
 import { Workplace } from './workplace.ts';
 

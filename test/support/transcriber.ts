@@ -4,8 +4,8 @@
  */
 import { readFile } from 'node:fs/promises';
 import { isErrorCode, WavepoolError } from '../../src/core/errors.ts';
-import { CancellationListener } from '../../src/queue/cancellation.ts';
-import type { RedisAddress } from '../../src/queue/connection.ts';
+import { CancellationListener } from '../../src/queue/jobs/cancellation.ts';
+import type { RedisAddress } from '../../src/queue/redis/connection.ts';
 import { type InputPlaces, resolveInput } from '../../src/storage/inputs.ts';
 import type { ResultStore } from '../../src/storage/result-store.ts';
 import { transcriptOf } from './transcript.ts';

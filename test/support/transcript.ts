@@ -1,4 +1,4 @@
-import type { Transcript } from '../../src/core/transcript.ts';
+import type { Transcript } from '../../src/core/results/transcript.ts';
 
 /** A valid transcript with the given text. */
 export function transcriptOf(jobId: string, text: string): Transcript {

@@ -2,10 +2,10 @@
 import { randomUUID } from 'node:crypto';
 import { type Job, type Processor, Worker } from 'bullmq';
 import { toWavepoolError } from '../../src/core/errors.ts';
-import { type JobData, JobOutcome, type ModelId } from '../../src/core/job.ts';
-import { openConnection, type RedisAddress } from '../../src/queue/connection.ts';
-import { toQueueError } from '../../src/queue/failures.ts';
-import { queueNameOf, queuePrefix } from '../../src/queue/queue-names.ts';
+import { type JobData, JobOutcome, type ModelId } from '../../src/core/job/job.ts';
+import { toQueueError } from '../../src/queue/jobs/failures.ts';
+import { openConnection, type RedisAddress } from '../../src/queue/redis/connection.ts';
+import { queueNameOf, queuePrefix } from '../../src/queue/redis/queue-names.ts';
 
 export function outcomeOf(resultKey: string): JobOutcome {
   return {

@@ -2,7 +2,7 @@
 import { Queue } from 'bullmq';
 import { describe, expect, test, vi } from 'vitest';
 import { AudioQueue } from '../../src/queue/audio-queue.ts';
-import { bullKey, queuePrefix } from '../../src/queue/queue-names.ts';
+import { bullKey, queuePrefix } from '../../src/queue/redis/queue-names.ts';
 import { makeRecording } from '../chaos/support/recordings.ts';
 import { TEST_ADDON_BUILT } from '../engine/test-addon.ts';
 import { FakeWorker } from '../support/fake-worker.ts';

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "framework/allocation.h"
+#include "framework/compute/allocation.h"
 
 namespace wavepool::kernels {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "framework/tensor_source.h"
+#include "framework/tensors/tensor_source.h"
 #include "kernels/packed/arena.h"
 #include "kernels/packed/tiles.h"
 

@@ -5,7 +5,7 @@
 #include <functional>
 #include <span>
 
-#include "framework/backend.h"
+#include "framework/compute/backend.h"
 #include "kernels/packed/arena.h"
 
 namespace wavepool::kernels {

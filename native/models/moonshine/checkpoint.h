@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "framework/tensor_source.h"
+#include "framework/tensors/tensor_source.h"
 #include "models/moonshine/graph_memory.h"
 #include "models/moonshine/network.h"
 

@@ -3,8 +3,8 @@
 #include <cstddef>
 #include <vector>
 
-#include "framework/allocation.h"
-#include "framework/backend.h"
+#include "framework/compute/allocation.h"
+#include "framework/compute/backend.h"
 
 namespace wavepool::moonshine {
 

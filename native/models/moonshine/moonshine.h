@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "framework/model.h"
+#include "framework/models/model.h"
 #include "models/moonshine/checkpoint.h"
 
 namespace wavepool::moonshine {

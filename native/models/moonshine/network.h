@@ -5,7 +5,7 @@
 #include <memory>
 #include <span>
 
-#include "framework/backend.h"
+#include "framework/compute/backend.h"
 #include "models/moonshine/weights.h"
 
 namespace wavepool::moonshine {

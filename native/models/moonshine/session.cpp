@@ -5,8 +5,8 @@
 #include <string>
 #include <utility>
 
-#include "framework/offline_limits.h"
-#include "framework/session_pool.h"
+#include "framework/models/offline_limits.h"
+#include "framework/sessions/session_pool.h"
 
 namespace wavepool::moonshine {
 namespace {

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "framework/model.h"
-#include "framework/session.h"
+#include "framework/models/model.h"
+#include "framework/sessions/session.h"
 #include "models/moonshine/checkpoint.h"
 #include "models/moonshine/detokenizer.h"
 #include "models/moonshine/network.h"

@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-#include "framework/backend.h"
+#include "framework/compute/backend.h"
 
 namespace wavepool::moonshine {
 

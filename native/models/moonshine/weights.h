@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "framework/backend.h"
-#include "framework/tensor_source.h"
+#include "framework/compute/backend.h"
+#include "framework/tensors/tensor_source.h"
 
 namespace wavepool::moonshine {
 

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "framework/error.h"
-#include "framework/offline_limits.h"
-#include "framework/session_pool.h"
+#include "framework/models/offline_limits.h"
+#include "framework/sessions/session_pool.h"
 
 namespace wavepool::silero_vad {
 namespace {

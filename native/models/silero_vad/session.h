@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "framework/model.h"
-#include "framework/session.h"
+#include "framework/models/model.h"
+#include "framework/sessions/session.h"
 #include "models/silero_vad/encoder.h"
 #include "models/silero_vad/state.h"
 #include "models/silero_vad/weights.h"

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "framework/error.h"
-#include "framework/session_pool.h"
-#include "framework/weight_cache.h"
+#include "framework/models/weight_cache.h"
+#include "framework/sessions/session_pool.h"
 #include "models/silero_vad/session.h"
 #include "models/silero_vad/state.h"
 #include "models/silero_vad/stream_session.h"

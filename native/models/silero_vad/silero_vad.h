@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "framework/model.h"
+#include "framework/models/model.h"
 
 namespace wavepool::silero_vad {
 

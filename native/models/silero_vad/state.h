@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "framework/error.h"
-#include "framework/session.h"
+#include "framework/sessions/session.h"
 #include "models/silero_vad/weights.h"
 
 namespace wavepool::silero_vad {

@@ -7,9 +7,9 @@
 #include <span>
 #include <string_view>
 
-#include "framework/model.h"
+#include "framework/models/model.h"
 #include "framework/sample_store.h"
-#include "framework/session.h"
+#include "framework/sessions/session.h"
 #include "models/silero_vad/session.h"
 #include "models/silero_vad/state.h"
 #include "models/silero_vad/weights.h"

@@ -3,7 +3,7 @@
 #include <array>
 #include <cstddef>
 
-#include "framework/tensor_source.h"
+#include "framework/tensors/tensor_source.h"
 #include "models/silero_vad/kernels.h"
 
 namespace wavepool::silero_vad {

@@ -4,13 +4,18 @@
 #include <string>
 #include <utility>
 
-#include "framework/backend.h"
+#include "framework/compute/allocation.h"
+#include "framework/compute/backend.h"
 #include "framework/error.h"
-#include "framework/session_pool.h"
-#include "framework/weight_cache.h"
-#include "models/whisper/checkpoint.h"
-#include "models/whisper/checkpoint_stream.h"
+#include "framework/models/weight_cache.h"
+#include "framework/sessions/session_pool.h"
+#include "models/whisper/checkpoint/checkpoint.h"
+#include "models/whisper/checkpoint/checkpoint_stream.h"
 #include "models/whisper/session.h"
+
+#ifdef WAVEPOOL_PACKED_KERNELS
+#include "models/whisper/packed/packed_network.h"
+#endif
 
 namespace wavepool::whisper {
 namespace {
@@ -60,6 +65,16 @@ ModelInfo describe(const Checkpoint& checkpoint, const NetworkWeights* network) 
 void require_memory(std::size_t bytes) {
     const BufferPtr probe(ggml_backend_buft_alloc_buffer(ggml_backend_cpu_buffer_type(), bytes));
     if (!probe) throw Error(ErrorCode::kInsufficientMemory, "loading weights");
+}
+
+/// Null where this build has no kernels of our own, and for what these refuse.
+std::shared_ptr<const NetworkWeights> load_network_weights(
+    [[maybe_unused]] const Checkpoint& checkpoint, [[maybe_unused]] Allocation allocation) {
+#ifdef WAVEPOOL_PACKED_KERNELS
+    return load_packed_network_weights(checkpoint, allocation);
+#else
+    return nullptr;
+#endif
 }
 
 std::shared_ptr<const SharedModel> load_shared(const Checkpoint& checkpoint, Kernels kernels) {

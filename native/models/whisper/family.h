@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "framework/model.h"
+#include "framework/models/model.h"
 
 namespace wavepool::whisper {
 
@@ -12,7 +12,7 @@ enum class Kernels {
     kStock,  ///< whisper.cpp's
 };
 
-/// See Family::load and Family::plan (framework/model.h).
+/// See Family::load and Family::plan (framework/models/model.h).
 [[nodiscard]] std::shared_ptr<const ILoadedModel> load(const TensorSource& source);
 [[nodiscard]] std::shared_ptr<const ILoadedModel> load(const TensorSource& source, Kernels kernels);
 [[nodiscard]] ModelPlan plan(const TensorSource& source, const SessionOptions& options);

@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "framework/error.h"
-#include "framework/offline_limits.h"
-#include "framework/session_pool.h"
-#include "models/whisper/guards.h"
+#include "framework/models/offline_limits.h"
+#include "framework/sessions/session_pool.h"
+#include "models/whisper/decoding/guards.h"
 
 namespace wavepool::whisper {
 namespace {

@@ -7,11 +7,11 @@
 #include <string_view>
 #include <vector>
 
-#include "framework/model.h"
-#include "framework/session.h"
-#include "models/whisper/batch.h"
-#include "models/whisper/recognizer.h"
-#include "models/whisper/request_options.h"
+#include "framework/models/model.h"
+#include "framework/sessions/session.h"
+#include "models/whisper/decoding/batch.h"
+#include "models/whisper/decoding/recognizer.h"
+#include "models/whisper/request/request_options.h"
 
 namespace wavepool::whisper {
 

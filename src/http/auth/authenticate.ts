@@ -7,8 +7,8 @@
 import { timingSafeEqual } from 'node:crypto';
 import { isIP } from 'node:net';
 import type { Request } from 'express';
-import type { ApiKeyRecord } from '../../core/api-key.ts';
 import { WavepoolError } from '../../core/errors.ts';
+import type { ApiKeyRecord } from '../../core/http/api-key.ts';
 import type { Services } from '../services.ts';
 import { type Caller, NOBODY, OPEN } from './caller.ts';
 import { readCookie, SESSION_COOKIE } from './cookies.ts';

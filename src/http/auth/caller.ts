@@ -1,6 +1,7 @@
 /** Who sends a request, and how it is known. */
-import type { ApiKeyScope } from '../../core/api-key.ts';
+
 import { WavepoolError } from '../../core/errors.ts';
+import type { ApiKeyScope } from '../../core/http/api-key.ts';
 import type { RouteScope } from '../../core/openapi.ts';
 
 export interface Caller {

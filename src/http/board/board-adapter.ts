@@ -6,10 +6,10 @@ import type { BaseAdapter } from '@bull-board/api/baseAdapter';
 import { BullMQAdapter } from '@bull-board/api/bullMQAdapter';
 import type { AppViewRoute, UIConfig } from '@bull-board/api/typings/app';
 import { ExpressAdapter } from '@bull-board/express';
-import type { ModelId } from '../../core/job.ts';
-import type { BoardQueues } from '../../queue/board-queues.ts';
+import type { ModelId } from '../../core/job/job.ts';
+import type { BoardQueues } from '../../queue/jobs/board-queues.ts';
 import type { QueueRegistry } from '../../queue/queue-registry.ts';
-import { FileSet } from '../file-set.ts';
+import { FileSet } from '../pages/file-set.ts';
 import { boardData, boardFailure, boardProgress, boardReturnValue } from './board-job.ts';
 import { boardPage } from './board-page.ts';
 

@@ -1,8 +1,8 @@
 /** What bull-board may show of a job: no transcript, no secret, and of a path only the file's name. */
 import { basename } from 'node:path';
 import { parseFailure } from '../../core/errors.ts';
-import { JobData, JobOutcome, JobProgress } from '../../core/job.ts';
-import { inputResource } from '../job-resource.ts';
+import { JobData, JobOutcome, JobProgress } from '../../core/job/job.ts';
+import { inputResource } from '../resources/job-resource.ts';
 
 export function boardData(raw: unknown): unknown {
   const parsed = JobData.safeParse(raw);

@@ -4,8 +4,8 @@
  */
 import { createBullBoard } from '@bull-board/api';
 import express, { type RequestHandler } from 'express';
-import type { ModelId } from '../../core/job.ts';
-import { BoardQueues } from '../../queue/board-queues.ts';
+import type { ModelId } from '../../core/job/job.ts';
+import { BoardQueues } from '../../queue/jobs/board-queues.ts';
 import { authenticate } from '../auth/authenticate.ts';
 import { assertAllowed } from '../auth/caller.ts';
 import { loginAddress } from '../auth/page-visitor.ts';

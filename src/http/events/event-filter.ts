@@ -1,6 +1,6 @@
 /** Which events a reader wants. */
-import type { EventsQuery } from '../../core/events.ts';
-import type { ModelId } from '../../core/job.ts';
+import type { EventsQuery } from '../../core/http/events.ts';
+import type { ModelId } from '../../core/job/job.ts';
 import type { FeedEvent } from './feed-event.ts';
 
 export class EventFilter {

@@ -9,11 +9,11 @@ import {
   isAfter,
   STREAM_START,
   type StreamId,
-} from '../../core/event-position.ts';
-import type { ModelId } from '../../core/job.ts';
+} from '../../core/http/event-position.ts';
+import type { ModelId } from '../../core/job/job.ts';
 import type { Logger } from '../../core/logger.ts';
 import type { AudioQueue } from '../../queue/audio-queue.ts';
-import { readEventPage, type StreamEvent } from '../../queue/event-history.ts';
+import { readEventPage, type StreamEvent } from '../../queue/events/event-history.ts';
 import type { QueueRegistry } from '../../queue/queue-registry.ts';
 import { EventBatch, type IdentifiedEvent } from './event-batch.ts';
 import type { Every } from './every.ts';

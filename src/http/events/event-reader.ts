@@ -1,5 +1,5 @@
 /** A client that reads the events of many queues. */
-import type { JobTenants } from '../../queue/job-tenants.ts';
+import type { JobTenants } from '../../queue/tenants/job-tenants.ts';
 import type { EventBatch, IdentifiedEvent } from './event-batch.ts';
 import type { EventFilter } from './event-filter.ts';
 import type { LiveReader } from './event-hub.ts';

@@ -1,8 +1,8 @@
 /** An event of one queue on its way to many readers: written down once, whoever and how many read it. */
-import type { ServiceEvent } from '../../core/events.ts';
-import type { ModelId } from '../../core/job.ts';
-import type { StreamEvent } from '../../queue/event-history.ts';
-import { serviceEventType, toServiceEvent } from '../../queue/service-events.ts';
+import type { ServiceEvent } from '../../core/http/events.ts';
+import type { ModelId } from '../../core/job/job.ts';
+import type { StreamEvent } from '../../queue/events/event-history.ts';
+import { serviceEventType, toServiceEvent } from '../../queue/events/service-events.ts';
 
 export class FeedEvent {
   readonly model: ModelId;

@@ -1,23 +1,23 @@
 /** The story of one batch for one client, from a snapshot or from where it was, until all its items have ended. */
 import { isDeepStrictEqual } from 'node:util';
 import {
-  type BatchCounts,
-  type BatchStanding,
-  type BatchView,
-  batchStanding,
-} from '../../core/batch.ts';
-import {
   decodeJobPosition,
   encodeJobPosition,
   isAfter,
   STREAM_START,
   type StreamId,
-} from '../../core/event-position.ts';
-import { BATCH_END_EVENT, type ServiceEvent } from '../../core/events.ts';
-import { isPositionKept, readEventPage } from '../../queue/event-history.ts';
-import { readLastEventId } from '../../queue/job-ends.ts';
-import { queueNameOf } from '../../queue/queue-names.ts';
-import { batchResource } from '../batch-resource.ts';
+} from '../../core/http/event-position.ts';
+import { BATCH_END_EVENT, type ServiceEvent } from '../../core/http/events.ts';
+import {
+  type BatchCounts,
+  type BatchStanding,
+  type BatchView,
+  batchStanding,
+} from '../../core/job/batch.ts';
+import { isPositionKept, readEventPage } from '../../queue/events/event-history.ts';
+import { readLastEventId } from '../../queue/events/job-ends.ts';
+import { queueNameOf } from '../../queue/redis/queue-names.ts';
+import { batchResource } from '../resources/batch-resource.ts';
 import type { Services } from '../services.ts';
 import type { EventBatch } from './event-batch.ts';
 import type { LiveReader } from './event-hub.ts';

@@ -5,10 +5,14 @@ import {
   isAfter,
   STREAM_START,
   type StreamId,
-} from '../../core/event-position.ts';
-import type { ModelId } from '../../core/job.ts';
-import { isPositionKept, readEventPage, type StreamEvent } from '../../queue/event-history.ts';
-import { queueNameOf } from '../../queue/queue-names.ts';
+} from '../../core/http/event-position.ts';
+import type { ModelId } from '../../core/job/job.ts';
+import {
+  isPositionKept,
+  readEventPage,
+  type StreamEvent,
+} from '../../queue/events/event-history.ts';
+import { queueNameOf } from '../../queue/redis/queue-names.ts';
 import type { Services } from '../services.ts';
 import { EventBatch } from './event-batch.ts';
 import type { LiveReader } from './event-hub.ts';

@@ -5,17 +5,17 @@ import {
   isAfter,
   type JobPosition,
   STREAM_START,
-} from '../../core/event-position.ts';
-import { JOB_END_EVENTS, type ServiceEvent } from '../../core/events.ts';
+} from '../../core/http/event-position.ts';
+import { JOB_END_EVENTS, type ServiceEvent } from '../../core/http/events.ts';
 import type { AudioQueue } from '../../queue/audio-queue.ts';
-import { isPositionKept, readEventPage } from '../../queue/event-history.ts';
-import { readLastEventId } from '../../queue/job-ends.ts';
-import type { JobView } from '../../queue/job-view.ts';
+import { isPositionKept, readEventPage } from '../../queue/events/event-history.ts';
+import { readLastEventId } from '../../queue/events/job-ends.ts';
+import type { WatchedSegment } from '../../queue/events/segment-feed.ts';
+import { readSegments } from '../../queue/events/segment-stream.ts';
+import { endEvent } from '../../queue/events/service-events.ts';
+import type { JobView } from '../../queue/jobs/job-view.ts';
 import type { FoundJob } from '../../queue/queue-registry.ts';
-import type { WatchedSegment } from '../../queue/segment-feed.ts';
-import { readSegments } from '../../queue/segment-stream.ts';
-import { endEvent } from '../../queue/service-events.ts';
-import { jobResource } from '../job-resource.ts';
+import { jobResource } from '../resources/job-resource.ts';
 import type { Services } from '../services.ts';
 import type { JobReader } from './event-hub.ts';
 import { eventFrame, FeedEvent } from './feed-event.ts';

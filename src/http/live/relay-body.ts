@@ -2,8 +2,8 @@
 import { once } from 'node:events';
 import type { Request, Response } from 'express';
 import { toWavepoolError, WavepoolError } from '../../core/errors.ts';
-import type { LiveEvent, LiveProgressEvent } from '../../core/live-api.ts';
-import type { RelayedStream } from '../../queue/relayed-stream.ts';
+import type { LiveEvent, LiveProgressEvent } from '../../core/live/live-api.ts';
+import type { RelayedStream } from '../../queue/live/relayed-stream.ts';
 import { onBrokenBody } from '../broken-requests.ts';
 import { HEARTBEAT, HEARTBEAT_MS, type SseResponse } from '../events/sse-response.ts';
 import type { Services } from '../services.ts';

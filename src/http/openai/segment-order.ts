@@ -1,5 +1,5 @@
 /** Puts the segments of a job into the order of its audio; they come in the order in which they were recognized. */
-import type { PartialSegment } from '../../core/job.ts';
+import type { PartialSegment } from '../../core/job/job.ts';
 
 export class SegmentOrder {
   readonly #early = new Map<number, string>();

@@ -1,7 +1,7 @@
 /** A transcript as it arrives, in the way that OpenAI's clients read it. */
 import { toWavepoolError } from '../../core/errors.ts';
-import type { OpenAiStreamEvent } from '../../core/openai.ts';
-import { openAiErrorOf } from '../../core/problem.ts';
+import type { OpenAiStreamEvent } from '../../core/http/openai.ts';
+import { openAiErrorOf } from '../../core/http/problem.ts';
 import type { FoundJob } from '../../queue/queue-registry.ts';
 import { HEARTBEAT, HEARTBEAT_MS, type SseResponse } from '../events/sse-response.ts';
 import type { Services } from '../services.ts';

@@ -1,17 +1,18 @@
 /** One OpenAI request as a job: added, waited for, cancelled when its client goes, its audio forgotten afterwards. */
-import { JobRequest } from '../../core/api.ts';
+
 import { toWavepoolError, WavepoolError } from '../../core/errors.ts';
-import { type JobId, ModelId, type UploadId } from '../../core/job.ts';
-import { asTranscript } from '../../core/job-result.ts';
+import { JobRequest } from '../../core/http/api.ts';
+import { TranscriptionForm, TranslationForm } from '../../core/http/openai.ts';
+import { parseRequestPart } from '../../core/http/problem.ts';
+import { type JobId, ModelId, type UploadId } from '../../core/job/job.ts';
 import type { Logger } from '../../core/logger.ts';
-import { TranscriptionForm, TranslationForm } from '../../core/openai.ts';
-import { parseRequestPart } from '../../core/problem.ts';
-import type { Transcript } from '../../core/transcript.ts';
+import { asTranscript } from '../../core/results/job-result.ts';
+import type { Transcript } from '../../core/results/transcript.ts';
+import { forgetUploadReferences } from '../../queue/access/upload-references.ts';
 import type { AudioQueue } from '../../queue/audio-queue.ts';
 import type { FoundJob } from '../../queue/queue-registry.ts';
-import { forgetUploadReferences } from '../../queue/upload-references.ts';
-import type { Form } from '../form.ts';
 import type { Services } from '../services.ts';
+import type { Form } from '../submit/form.ts';
 
 /** First among what its tenant sent, too. */
 const PRIORITY = 0;

@@ -5,7 +5,7 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { FileSet } from '../file-set.ts';
+import { FileSet } from './file-set.ts';
 
 const FOLDER = fileURLToPath(new URL('./assets/', import.meta.url));
 

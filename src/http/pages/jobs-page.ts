@@ -1,4 +1,4 @@
-import { JobState } from '../../core/api.ts';
+import { JobState } from '../../core/http/api.ts';
 import { html } from './html.ts';
 import { shell } from './shell.ts';
 

@@ -1,5 +1,5 @@
 /** Batches: many inputs, or a folder of the server, as one thing. */
-import { IdempotencyHeaders } from '../../core/api.ts';
+import { IdempotencyHeaders } from '../../core/http/api.ts';
 import {
   BatchItemPage,
   BatchItemQuery,
@@ -13,9 +13,9 @@ import {
   BatchRetryQuery,
   BatchRetryResource,
   BatchSubmission,
-} from '../../core/batch-api.ts';
+} from '../../core/http/batch-api.ts';
 import { batchLinks } from '../../core/links.ts';
-import { assertFormats, defaultFormat } from '../../core/result-formats.ts';
+import { assertFormats, defaultFormat } from '../../core/results/result-formats.ts';
 import { tenantFor } from '../auth/caller.ts';
 import {
   batchItemResource,
@@ -23,11 +23,11 @@ import {
   decodeBatchCursor,
   decodeItemCursor,
   encodeBatchCursor,
-} from '../batch-resource.ts';
-import { sendResultArchive, sendResultLines } from '../batch-results.ts';
-import { ownBatch } from '../own-work.ts';
+} from '../resources/batch-resource.ts';
+import { sendResultArchive, sendResultLines } from '../resources/batch-results.ts';
+import { ownBatch } from '../resources/own-work.ts';
 import { route, STREAMED } from '../route.ts';
-import { submitBatch, submitBatchLines } from '../submit-batch.ts';
+import { submitBatch, submitBatchLines } from '../submit/submit-batch.ts';
 
 const LINES_TYPE = 'application/x-ndjson';
 

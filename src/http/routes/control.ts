@@ -1,6 +1,7 @@
 /** What changes the models of workers while they run. */
-import { ModelParams } from '../../core/api.ts';
-import type { ControlCommandInput } from '../../core/control.ts';
+
+import { type ErrorCode, WavepoolError } from '../../core/errors.ts';
+import { ModelParams } from '../../core/http/api.ts';
 import {
   answerOf,
   ControlAnswer,
@@ -8,10 +9,10 @@ import {
   ReconfigureModelRequest,
   UnloadModelRequest,
   UnloadModelsRequest,
-} from '../../core/control-api.ts';
-import { type ErrorCode, WavepoolError } from '../../core/errors.ts';
-import { ModelId } from '../../core/job.ts';
-import type { ControlTargets } from '../../queue/control.ts';
+} from '../../core/http/control-api.ts';
+import { ModelId } from '../../core/job/job.ts';
+import type { ControlCommandInput } from '../../core/worker/control.ts';
+import type { ControlTargets } from '../../queue/fleet/control.ts';
 import type { Reply } from '../route.ts';
 import { type RouteRequest, route } from '../route.ts';
 

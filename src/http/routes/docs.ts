@@ -1,6 +1,7 @@
 /** What the routes say of themselves. */
+
+import { WEBHOOK_DOCS } from '../../core/http/webhook-message.ts';
 import { type JsonObject, openApiDocument } from '../../core/openapi.ts';
-import { WEBHOOK_DOCS } from '../../core/webhook-message.ts';
 import { docsPage } from '../pages/docs-page.ts';
 import { type Route, route } from '../route.ts';
 

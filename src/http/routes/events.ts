@@ -1,7 +1,7 @@
 /** What happens, as it happens: server-sent events. */
-import { JobParams } from '../../core/api.ts';
-import { BatchParams } from '../../core/batch-api.ts';
-import { EventsHeaders, EventsQuery, ServiceEvent } from '../../core/events.ts';
+import { JobParams } from '../../core/http/api.ts';
+import { BatchParams } from '../../core/http/batch-api.ts';
+import { EventsHeaders, EventsQuery, ServiceEvent } from '../../core/http/events.ts';
 import { tenantFor } from '../auth/caller.ts';
 import { EventFilter } from '../events/event-filter.ts';
 import { EventReader, TenantReader } from '../events/event-reader.ts';
@@ -9,8 +9,8 @@ import { followBatch } from '../events/follow-batch.ts';
 import { followEvents } from '../events/follow-events.ts';
 import { followJob } from '../events/follow-job.ts';
 import { SseResponse } from '../events/sse-response.ts';
-import { ownBatch, ownJob } from '../own-work.ts';
 import { logJob, requestContext } from '../request-context.ts';
+import { ownBatch, ownJob } from '../resources/own-work.ts';
 import { type RouteRequest, route, STREAMED } from '../route.ts';
 
 const STREAM = 'text/event-stream';

@@ -1,9 +1,10 @@
 /** What serves the jobs: models and workers, by what workers publish. */
-import { ModelList, ModelParams, ModelResource, WorkerList } from '../../core/api.ts';
+
 import { WavepoolError } from '../../core/errors.ts';
-import type { ModelStatus, WorkerPresence } from '../../core/status.ts';
-import { readOverview } from '../../queue/overview.ts';
-import { readPresence } from '../../queue/presence.ts';
+import { ModelList, ModelParams, ModelResource, WorkerList } from '../../core/http/api.ts';
+import type { ModelStatus, WorkerPresence } from '../../core/worker/status.ts';
+import { readOverview } from '../../queue/fleet/overview.ts';
+import { readPresence } from '../../queue/fleet/presence.ts';
 import { route } from '../route.ts';
 import type { Services } from '../services.ts';
 

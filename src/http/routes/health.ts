@@ -1,5 +1,5 @@
 /** Whether the server lives, and whether it can do its work. */
-import { assertTakesJobs } from '../../queue/connection.ts';
+import { assertTakesJobs } from '../../queue/redis/connection.ts';
 import { route } from '../route.ts';
 
 export const healthRoutes = [

@@ -1,4 +1,6 @@
 /** Jobs: adding, looking at, cancelling and retrying them, and their results. */
+
+import { WavepoolError } from '../../core/errors.ts';
 import {
   CancelResource,
   IdempotencyHeaders,
@@ -9,21 +11,24 @@ import {
   JobRequest,
   JobResource,
   ResultQuery,
-} from '../../core/api.ts';
-import { WavepoolError } from '../../core/errors.ts';
-import { decodeCursor, encodeCursor } from '../../core/job-cursor.ts';
-import { JobResult } from '../../core/job-result.ts';
+} from '../../core/http/api.ts';
+import { decodeCursor, encodeCursor } from '../../core/job/job-cursor.ts';
 import { jobLinks } from '../../core/links.ts';
-import { assertFormats, RESULT_MEDIA_TYPES, renderResult } from '../../core/result-formats.ts';
+import { JobResult } from '../../core/results/job-result.ts';
+import {
+  assertFormats,
+  RESULT_MEDIA_TYPES,
+  renderResult,
+} from '../../core/results/result-formats.ts';
 import { readJobPage } from '../../queue/job-page.ts';
 import { tenantFor } from '../auth/caller.ts';
-import { forgetJob } from '../forget-job.ts';
-import { readJobForm } from '../job-form.ts';
-import { jobResource } from '../job-resource.ts';
-import { ownJob } from '../own-work.ts';
 import { logJob } from '../request-context.ts';
+import { forgetJob } from '../resources/forget-job.ts';
+import { jobResource } from '../resources/job-resource.ts';
+import { ownJob } from '../resources/own-work.ts';
 import { route } from '../route.ts';
-import { submitJob } from '../submit-job.ts';
+import { readJobForm } from '../submit/job-form.ts';
+import { submitJob } from '../submit/submit-job.ts';
 
 const createJob = route({
   method: 'post',

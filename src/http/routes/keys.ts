@@ -1,12 +1,13 @@
 /** API keys: who may use this interface, and for whom. */
+
+import { WavepoolError } from '../../core/errors.ts';
 import {
   ApiKeyList,
   ApiKeyParams,
   ApiKeyRequest,
   apiKeyResource,
   CreatedApiKeyResource,
-} from '../../core/api-key.ts';
-import { WavepoolError } from '../../core/errors.ts';
+} from '../../core/http/api-key.ts';
 import { route } from '../route.ts';
 
 const createKey = route({

@@ -2,19 +2,19 @@
 import { randomUUID } from 'node:crypto';
 import type { Request } from 'express';
 import { WavepoolError } from '../../core/errors.ts';
-import { ModelId, TranscribeOptions } from '../../core/job.ts';
+import { ModelId, TranscribeOptions } from '../../core/job/job.ts';
 import {
   type LiveFormat,
   type LiveTranscribeSettings,
   parseLiveTranscribeSettings,
-} from '../../core/live.ts';
-import { LiveEvent, LiveQuery } from '../../core/live-api.ts';
+} from '../../core/live/live.ts';
+import { LiveEvent, LiveQuery } from '../../core/live/live-api.ts';
 import type { Caller } from '../auth/caller.ts';
 import { SseResponse } from '../events/sse-response.ts';
 import { LiveTale, relayBody } from '../live/relay-body.ts';
 import { type RouteRequest, route, STREAMED } from '../route.ts';
 import type { HttpSettings } from '../settings.ts';
-import { queueForTask } from '../task-queue.ts';
+import { queueForTask } from '../submit/task-queue.ts';
 
 const transcribeLive = route({
   method: 'post',

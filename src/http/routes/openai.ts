@@ -4,11 +4,10 @@ import {
   openAiTranscription,
   openAiVerboseTranscription,
   type VerboseOptions,
-} from '../../core/openai.ts';
-import type { Transcript } from '../../core/transcript.ts';
-import { renderTranscript } from '../../core/transcript-formats.ts';
+} from '../../core/http/openai.ts';
+import type { Transcript } from '../../core/results/transcript.ts';
+import { renderTranscript } from '../../core/results/transcript-formats.ts';
 import { SseResponse } from '../events/sse-response.ts';
-import type { Form } from '../form.ts';
 import { streamTranscript } from '../openai/stream-transcript.ts';
 import {
   awaitTranscript,
@@ -18,10 +17,11 @@ import {
   readTranslationForm,
   type SpeechForm,
 } from '../openai/transcribe.ts';
-import { receiveUpload } from '../receive-upload.ts';
 import { logJob } from '../request-context.ts';
 import { type Reply, type RouteRequest, route, STREAMED } from '../route.ts';
-import { submitJob } from '../submit-job.ts';
+import type { Form } from '../submit/form.ts';
+import { receiveUpload } from '../submit/receive-upload.ts';
+import { submitJob } from '../submit/submit-job.ts';
 
 type TranscriptionRequest = Pick<
   RouteRequest<undefined, undefined, undefined, undefined>,

@@ -1,6 +1,7 @@
 /** What people look at. The pages hold no data: their scripts ask for it as any client does. */
-import { AssetParams } from '../../core/api.ts';
+
 import { WavepoolError } from '../../core/errors.ts';
+import { AssetParams } from '../../core/http/api.ts';
 import { loginAddress } from '../auth/page-visitor.ts';
 import { ASSETS, ASSETS_BUILD } from '../pages/assets.ts';
 import { jobPage } from '../pages/job-page.ts';

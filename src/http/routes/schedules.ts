@@ -1,19 +1,19 @@
 /** Jobs that come again and again. */
 import { WavepoolError } from '../../core/errors.ts';
-import type { ScheduleId } from '../../core/schedule.ts';
 import {
   ScheduleList,
   ScheduleParams,
   ScheduleRequest,
   ScheduleResource,
-} from '../../core/tenant-api.ts';
+} from '../../core/http/tenant-api.ts';
+import type { ScheduleId } from '../../core/job/schedule.ts';
 import type { ScheduleView } from '../../queue/schedules.ts';
 import { mayKnow } from '../auth/caller.ts';
-import { inputResource, isoTimeOrNull } from '../job-resource.ts';
-import type { CallContext } from '../own-work.ts';
+import { inputResource, isoTimeOrNull } from '../resources/job-resource.ts';
+import type { CallContext } from '../resources/own-work.ts';
 import { route } from '../route.ts';
-import { newJob, resolveRequestInput, withTenant } from '../submit-job.ts';
-import { queueForTask } from '../task-queue.ts';
+import { newJob, resolveRequestInput, withTenant } from '../submit/submit-job.ts';
+import { queueForTask } from '../submit/task-queue.ts';
 
 const listSchedules = route({
   method: 'get',

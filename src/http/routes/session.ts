@@ -1,7 +1,7 @@
 /** Logins of pages: an API key for a cookie. */
 import type { Request, Response } from 'express';
-import { LoginRequest, SessionResource } from '../../core/api.ts';
 import { WavepoolError } from '../../core/errors.ts';
+import { LoginRequest, SessionResource } from '../../core/http/api.ts';
 import { assertOwnPage } from '../auth/authenticate.ts';
 import type { Caller } from '../auth/caller.ts';
 import {

@@ -1,14 +1,14 @@
 /** Who shares the workers, and how; and how much of its workers a queue may have in a time. */
-import { ModelParams } from '../../core/api.ts';
-import { RateLimit, TenantRules } from '../../core/tenant.ts';
+import { ModelParams } from '../../core/http/api.ts';
 import {
   RateLimitResource,
   TenantList,
   TenantParams,
   TenantResource,
-} from '../../core/tenant-api.ts';
-import { readTenantLoads } from '../../queue/tenant-loads.ts';
-import { TenantRuleStore } from '../../queue/tenant-rules.ts';
+} from '../../core/http/tenant-api.ts';
+import { RateLimit, TenantRules } from '../../core/job/tenant.ts';
+import { readTenantLoads } from '../../queue/tenants/tenant-loads.ts';
+import { TenantRuleStore } from '../../queue/tenants/tenant-rules.ts';
 import { mayKnow } from '../auth/caller.ts';
 import { route } from '../route.ts';
 import type { Services } from '../services.ts';

@@ -1,19 +1,20 @@
 /** Audio that is sent before the jobs that use it. */
+
+import { WavepoolError } from '../../core/errors.ts';
 import {
   ConfirmRequest,
   PresignRequest,
   PresignResource,
   UploadQuery,
   UploadResource,
-} from '../../core/api.ts';
-import { WavepoolError } from '../../core/errors.ts';
-import { addUploadOwner } from '../../queue/upload-owners.ts';
+} from '../../core/http/api.ts';
+import { addUploadOwner } from '../../queue/access/upload-owners.ts';
 import type { AnnouncedUpload, DirectUploads } from '../../storage/upload-store.ts';
-import { cleanName } from '../form.ts';
-import { ownsUpload, uploadOwner } from '../own-work.ts';
-import { receiveUpload, uploadResource } from '../receive-upload.ts';
+import { ownsUpload, uploadOwner } from '../resources/own-work.ts';
 import { route } from '../route.ts';
 import type { Services } from '../services.ts';
+import { cleanName } from '../submit/form.ts';
+import { receiveUpload, uploadResource } from '../submit/receive-upload.ts';
 
 export const uploadRoutes = [
   route({

@@ -1,7 +1,8 @@
 /** Webhooks: what became of their deliveries, and the secrets that sign them. */
-import { JobParams } from '../../core/api.ts';
-import { BatchParams } from '../../core/batch-api.ts';
+
 import { WavepoolError } from '../../core/errors.ts';
+import { JobParams } from '../../core/http/api.ts';
+import { BatchParams } from '../../core/http/batch-api.ts';
 import {
   DeliveryList,
   DeliveryParams,
@@ -9,9 +10,9 @@ import {
   RotateSecretRequest,
   SecretQuery,
   SecretResource,
-} from '../../core/webhook-message.ts';
+} from '../../core/http/webhook-message.ts';
 import { tenantFor } from '../auth/caller.ts';
-import { assertOwnDelivery, ownBatch, ownJob } from '../own-work.ts';
+import { assertOwnDelivery, ownBatch, ownJob } from '../resources/own-work.ts';
 import { route } from '../route.ts';
 
 const LOG = {

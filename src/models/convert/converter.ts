@@ -1,9 +1,9 @@
 /** What every converter takes and gives, and the lookups that they share. */
 import { WavepoolError } from '../../core/errors.ts';
-import type { WrittenFile } from '../file-writer.ts';
-import type { GgufContents, GgufTensor } from '../gguf-writer.ts';
+import type { WrittenFile } from '../files/file-writer.ts';
+import type { GgufContents, GgufTensor } from '../files/gguf-writer.ts';
+import type { OnnxGraph, OnnxNode, OnnxTensor } from '../files/onnx-reader.ts';
 import type { WeightsFile } from '../model-record.ts';
-import type { OnnxGraph, OnnxNode, OnnxTensor } from '../onnx-reader.ts';
 
 export interface ConversionInput {
   /** The catalogue's id of the model: `general.name`. */

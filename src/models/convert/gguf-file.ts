@@ -1,9 +1,9 @@
 /** A GGUF file of a family that runs here: its index is checked, then it is taken as it is. */
 import { rename } from 'node:fs/promises';
-import { sha256OfFile } from '../../core/file-hash.ts';
+import { sha256OfFile } from '../../core/files/file-hash.ts';
 import type { TaskKind } from '../../runtime/engine.ts';
-import { type ByteSource, FileBytes, invalidFile } from '../byte-source.ts';
-import { type GgufIndex, readGgufIndex } from '../gguf-reader.ts';
+import { type ByteSource, FileBytes, invalidFile } from '../files/byte-source.ts';
+import { type GgufIndex, readGgufIndex } from '../files/gguf-reader.ts';
 import type { ConversionInput } from './converter.ts';
 import { SILERO_TENSORS } from './silero-vad.ts';
 

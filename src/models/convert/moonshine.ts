@@ -5,8 +5,8 @@
  * (f32, one element): w = scale · q + offset. The export names matrices by running numbers, so they are found through
  * the names of the nodes that multiply by them.
  */
-import type { GgufContents, GgufTensor, GgufValue } from '../gguf-writer.ts';
-import type { OnnxGraph, OnnxNode, OnnxTensor } from '../onnx-reader.ts';
+import type { GgufContents, GgufTensor, GgufValue } from '../files/gguf-writer.ts';
+import type { OnnxGraph, OnnxNode, OnnxTensor } from '../files/onnx-reader.ts';
 import {
   type ConversionInput,
   type GgufConverter,
@@ -37,7 +37,7 @@ export const moonshineConverter: GgufConverter = { version: 1, convert };
 
 async function convert(input: ConversionInput): Promise<GgufContents> {
   const tokens = moonshineTokens(await input.read(TOKENIZER_FILE), TOKENIZER_FILE);
-  const { readOnnx } = await import('../onnx-reader.ts');
+  const { readOnnx } = await import('../files/onnx-reader.ts');
   const encoder = readOnnx(await input.read(ENCODER_FILE), ENCODER_FILE);
   const decoder = readOnnx(await input.read(DECODER_FILE), DECODER_FILE);
   const metadata = new Map<string, GgufValue>([

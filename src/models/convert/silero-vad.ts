@@ -3,10 +3,10 @@
  * weights are constants inside the branches, under the names of the original PyTorch modules. Tensors get the names of
  * the release's Safetensors file and keep their bits.
  */
-import { FileBytes } from '../byte-source.ts';
-import type { GgufTensor, GgufValue } from '../gguf-writer.ts';
-import type { OnnxGraph, OnnxTensor } from '../onnx-reader.ts';
-import { readSafetensorsIndex } from '../safetensors-reader.ts';
+import { FileBytes } from '../files/byte-source.ts';
+import type { GgufTensor, GgufValue } from '../files/gguf-writer.ts';
+import type { OnnxGraph, OnnxTensor } from '../files/onnx-reader.ts';
+import { readSafetensorsIndex } from '../files/safetensors-reader.ts';
 import {
   type ConversionInput,
   type GgufConverter,
@@ -44,7 +44,7 @@ const TENSORS: readonly (readonly [string, string, readonly number[]])[] = [
 export const sileroVadConverter: GgufConverter = {
   version: 1,
   convert: async (input) => {
-    const { readOnnx } = await import('../onnx-reader.ts');
+    const { readOnnx } = await import('../files/onnx-reader.ts');
     const constants = wideBandConstants(readOnnx(await input.read(FILE), FILE));
     const tensors = TENSORS.map(([source, name, shape]): GgufTensor => {
       const tensor = constants.get(source);

@@ -1,9 +1,9 @@
 /** A ggml Whisper file as it was published: checked, then taken as it is. */
 import { rename } from 'node:fs/promises';
-import { sha256OfFile } from '../../core/file-hash.ts';
-import { FileBytes } from '../byte-source.ts';
-import type { WrittenFile } from '../file-writer.ts';
-import { readWhisperFile } from '../ggml-whisper-file.ts';
+import { sha256OfFile } from '../../core/files/file-hash.ts';
+import { FileBytes } from '../files/byte-source.ts';
+import type { WrittenFile } from '../files/file-writer.ts';
+import { readWhisperFile } from '../files/ggml-whisper-file.ts';
 import type { ConversionInput, FileConverter } from './converter.ts';
 
 export const WHISPER_FILE = 'ggml.bin';

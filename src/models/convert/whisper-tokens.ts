@@ -1,5 +1,5 @@
 /** The text of Whisper's tokens, from a tokenizer.json: byte-level BPE, whose characters stand for single bytes. */
-import { TEXT_TOKENS } from '../ggml-whisper-file.ts';
+import { TEXT_TOKENS } from '../files/ggml-whisper-file.ts';
 import { invalidModel } from './converter.ts';
 
 /**

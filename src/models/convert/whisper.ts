@@ -4,22 +4,26 @@
  * one matrix; here its rows are separate again.
  */
 
-import { type ByteSource, FileBytes } from '../byte-source.ts';
+import { type ByteSource, FileBytes } from '../files/byte-source.ts';
 import {
   type CTranslate2Model,
   type CTranslate2Variable,
   readCTranslate2,
-} from '../ctranslate2-reader.ts';
-import type { WrittenFile } from '../file-writer.ts';
+} from '../files/ctranslate2-reader.ts';
+import type { WrittenFile } from '../files/file-writer.ts';
 import {
   F16,
   F32,
   type ProducedTensor,
   type WhisperHeader,
   writeWhisperFile,
-} from '../ggml-whisper-file.ts';
-import { halfBits, halfValues } from '../half-float.ts';
-import { checkDimensions, type WhisperDimensions, whisperTensors } from '../whisper-layout.ts';
+} from '../files/ggml-whisper-file.ts';
+import { halfBits, halfValues } from '../files/half-float.ts';
+import {
+  checkDimensions,
+  type WhisperDimensions,
+  whisperTensors,
+} from '../files/whisper-layout.ts';
 import { type ConversionInput, type FileConverter, invalidModel } from './converter.ts';
 import { melFilters } from './mel-filters.ts';
 import { whisperTokens } from './whisper-tokens.ts';

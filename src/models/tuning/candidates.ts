@@ -1,5 +1,10 @@
 /** Which layouts a tuning tries, and which of the measured ones it takes. Pure. */
-import type { Layout, TunedLayout, TuningIdentity, TuningMeasurement } from '../../core/tuning.ts';
+import type {
+  Layout,
+  TunedLayout,
+  TuningIdentity,
+  TuningMeasurement,
+} from '../../core/evidence/tuning.ts';
 
 const BATCHES = [8, 4, 16] as const;
 /** More threads of one graph than this have never paid. */

@@ -1,5 +1,5 @@
 /** Measures the layouts of a model on this machine, one after the other, and takes the best. */
-import type { Layout, TunedLayout, TuningMeasurement } from '../../core/tuning.ts';
+import type { Layout, TunedLayout, TuningMeasurement } from '../../core/evidence/tuning.ts';
 import type { Clock } from '../../runtime/clock.ts';
 import { batchesOf, bestOf, layoutsOf, type TuningSpace } from './candidates.ts';
 

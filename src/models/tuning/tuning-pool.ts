@@ -1,5 +1,5 @@
 /** What a measuring process does: a pool as a worker has it, fed with shipped speech. */
-import type { TuningRequest } from '../../core/tuning.ts';
+import type { TuningRequest } from '../../core/evidence/tuning.ts';
 import type { Clock } from '../../runtime/clock.ts';
 import { type Audio, type Engine, SAMPLE_RATE, type SessionPool } from '../../runtime/engine.ts';
 import { makeWorkload } from '../validation/workload.ts';

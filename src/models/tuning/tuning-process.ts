@@ -1,7 +1,7 @@
 /** A layout in real processes: all are ready before any is measured, and they are measured together. */
 import { type ChildProcess, fork } from 'node:child_process';
 import { isErrorCode, WavepoolError } from '../../core/errors.ts';
-import { TuningAnswer, type TuningRequest } from '../../core/tuning.ts';
+import { TuningAnswer, type TuningRequest } from '../../core/evidence/tuning.ts';
 import { packageFolder } from '../package-folder.ts';
 import type { OpenLayoutFor } from './tune.ts';
 

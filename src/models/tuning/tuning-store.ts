@@ -2,8 +2,8 @@
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
-import { TuningFile, type TuningIdentity, type TuningRecord } from '../../core/tuning.ts';
-import { writeWhole } from '../evidence-store.ts';
+import { TuningFile, type TuningIdentity, type TuningRecord } from '../../core/evidence/tuning.ts';
+import { writeWhole } from '../evidence/evidence-store.ts';
 
 /** More machines than this do not share a folder; the oldest is forgotten. */
 const MOST_RECORDS = 32;

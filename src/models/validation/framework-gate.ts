@@ -7,8 +7,8 @@ import type {
   EvidenceMachine,
   EvidenceStatus,
   FrameworkEvidence,
-} from '../../core/evidence.ts';
-import { PROCEDURE_VERSION } from '../../core/evidence.ts';
+} from '../../core/evidence/evidence.ts';
+import { PROCEDURE_VERSION } from '../../core/evidence/evidence.ts';
 
 export interface FrameworkEntry {
   readonly id: string;
@@ -29,13 +29,13 @@ export const FRAMEWORK_ENTRIES: readonly FrameworkEntry[] = [
     title: 'scheduling and compatibility',
     suites: ['SlotExecutor', 'SessionPool'],
     files: [
-      'test/runtime/model-slots.test.ts',
-      'test/runtime/overdue.test.ts',
+      'test/runtime/slots/model-slots.test.ts',
+      'test/runtime/slots/overdue.test.ts',
       'test/runtime/busy.test.ts',
-      'test/runtime/capacity.test.ts',
-      'test/runtime/admission.test.ts',
-      'test/runtime/batcher.test.ts',
-      'test/runtime/batch-planner.test.ts',
+      'test/runtime/slots/capacity.test.ts',
+      'test/runtime/slots/admission.test.ts',
+      'test/runtime/batches/batcher.test.ts',
+      'test/runtime/batches/batch-planner.test.ts',
       'test/engine/pools.test.ts',
     ],
   },
@@ -44,11 +44,11 @@ export const FRAMEWORK_ENTRIES: readonly FrameworkEntry[] = [
     title: 'loads and changes of configuration',
     suites: ['LoadModel', 'ModelPlan', 'AdapterContract'],
     files: [
-      'test/runtime/model-entry.test.ts',
-      'test/runtime/lazy-load.test.ts',
-      'test/runtime/reconfigure.test.ts',
+      'test/runtime/models/model-entry.test.ts',
+      'test/runtime/models/lazy-load.test.ts',
+      'test/runtime/models/reconfigure.test.ts',
       'test/runtime/lifecycle.test.ts',
-      'test/worker/control.redis.test.ts',
+      'test/worker/models/control.redis.test.ts',
     ],
   },
   {
@@ -79,12 +79,12 @@ export const FRAMEWORK_ENTRIES: readonly FrameworkEntry[] = [
     title: 'disconnects and shutdown',
     suites: ['SlotExecutor'],
     files: [
-      'test/runtime/batcher-end.test.ts',
-      'test/runtime/shutdown.test.ts',
-      'test/worker/held-jobs.test.ts',
-      'test/worker/supervisor.test.ts',
-      'test/queue/cancellation.redis.test.ts',
-      'test/queue/handback.redis.test.ts',
+      'test/runtime/batches/batcher-end.test.ts',
+      'test/runtime/models/shutdown.test.ts',
+      'test/worker/job/held-jobs.test.ts',
+      'test/worker/supervisor/supervisor.test.ts',
+      'test/queue/jobs/cancellation.redis.test.ts',
+      'test/queue/jobs/handback.redis.test.ts',
       'test/http/drain.redis.test.ts',
       'test/http/shutdown.redis.test.ts',
     ],
@@ -94,8 +94,8 @@ export const FRAMEWORK_ENTRIES: readonly FrameworkEntry[] = [
     title: 'several models and eviction',
     suites: ['CpuBackend'],
     files: [
-      'test/runtime/residency.test.ts',
-      'test/runtime/bulk-unload.test.ts',
+      'test/runtime/models/residency.test.ts',
+      'test/runtime/models/bulk-unload.test.ts',
       'test/runtime/stress.test.ts',
     ],
   },

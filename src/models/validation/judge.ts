@@ -6,9 +6,9 @@ import type {
   EvidenceStart,
   EvidenceStatus,
   Throughput,
-} from '../../core/evidence.ts';
-import { verdictOf } from '../../core/evidence.ts';
-import type { StartEnd, StartReport } from '../../core/validation-ipc.ts';
+} from '../../core/evidence/evidence.ts';
+import { verdictOf } from '../../core/evidence/evidence.ts';
+import type { StartEnd, StartReport } from '../../core/evidence/validation-ipc.ts';
 import { describeTrend, grows, memoryTrend } from './memory-rule.ts';
 import { describeMismatch, type Mismatch, type References } from './references.ts';
 import { STARTS } from './workload.ts';

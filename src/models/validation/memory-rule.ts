@@ -10,7 +10,7 @@
  * grows is one of those rare steps of an allocator (a thread that needs an arena of its own for the first time): medians
  * do not see it unless it falls between the halves, and it does not do so three times out of three.
  */
-import type { MemorySample } from '../../core/evidence.ts';
+import type { MemorySample } from '../../core/evidence/evidence.ts';
 
 const MIB = 2 ** 20;
 const LEAST_ALLOWANCE_BYTES = 4 * MIB;

@@ -1,5 +1,5 @@
 import { toWavepoolError } from '../../core/errors.ts';
-import type { ModelProbe, ProbeRequest } from '../../core/validation-ipc.ts';
+import type { ModelProbe, ProbeRequest } from '../../core/evidence/validation-ipc.ts';
 import type { Engine, LoadedModel } from '../../runtime/engine.ts';
 
 type Offer = Pick<ModelProbe, 'capacity' | 'sessionBytes' | 'refusal'>;

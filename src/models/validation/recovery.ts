@@ -3,7 +3,7 @@ import { copyFile, mkdtemp, rm, stat, symlink, truncate } from 'node:fs/promises
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { toWavepoolError } from '../../core/errors.ts';
-import type { StartPlan } from '../../core/validation-ipc.ts';
+import type { StartPlan } from '../../core/evidence/validation-ipc.ts';
 import type { GroupRequest, RequestRunner } from './request-runner.ts';
 import type { StartRecorder } from './start-recorder.ts';
 import type { Subject, Subjects } from './subject.ts';

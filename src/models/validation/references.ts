@@ -1,5 +1,5 @@
 /** What one slot gave, which every other count is compared with: cold with cold, warm with warm. */
-import type { ItemOutcome, StartReport } from '../../core/validation-ipc.ts';
+import type { ItemOutcome, StartReport } from '../../core/evidence/validation-ipc.ts';
 
 export interface Mismatch {
   readonly outcome: ItemOutcome;

@@ -1,5 +1,5 @@
 /** The drawings of the report: inline SVG, nothing loaded from anywhere. */
-import type { CountEvidence, EvidenceStart, MemorySample } from '../../core/evidence.ts';
+import type { CountEvidence, EvidenceStart, MemorySample } from '../../core/evidence/evidence.ts';
 import { html, type Markup } from './report-markup.ts';
 
 const WIDTH = 760;

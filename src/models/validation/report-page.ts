@@ -5,7 +5,7 @@ import type {
   EvidenceStatus,
   FrameworkEvidence,
   ModelEvidence,
-} from '../../core/evidence.ts';
+} from '../../core/evidence/evidence.ts';
 import { memoryChart, throughputChart } from './report-charts.ts';
 import { html, type Markup, raw } from './report-markup.ts';
 import { REPORT_STYLE } from './report-style.ts';

@@ -1,7 +1,7 @@
 /** Runs the groups of a wave together and turns what comes back into outcomes that can be compared. */
 import { toWavepoolError } from '../../core/errors.ts';
-import { sha256Of } from '../../core/file-hash.ts';
-import type { ItemOutcome, StartGroup, StartPlan } from '../../core/validation-ipc.ts';
+import type { ItemOutcome, StartGroup, StartPlan } from '../../core/evidence/validation-ipc.ts';
+import { sha256Of } from '../../core/files/file-hash.ts';
 import type { Audio, TaskResult } from '../../runtime/engine.ts';
 import { SAMPLE_RATE } from '../../runtime/engine.ts';
 import type { StartRecorder } from './start-recorder.ts';

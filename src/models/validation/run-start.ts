@@ -3,8 +3,8 @@
  * load, mixed warm waves, serial reuse, an invalid request beside healthy ones, unload and reload, then the recovery of
  * failed and interrupted loads. Everything that is compared leaves as outcomes, everything else that must hold as checks.
  */
-import type { StartPhase } from '../../core/evidence.ts';
-import type { StartPlan, StartReport, StartWave } from '../../core/validation-ipc.ts';
+import type { StartPhase } from '../../core/evidence/evidence.ts';
+import type { StartPlan, StartReport, StartWave } from '../../core/evidence/validation-ipc.ts';
 import type { Audio, Engine } from '../../runtime/engine.ts';
 import { recover } from './recovery.ts';
 import { type GroupRequest, INVALID_ITEM, RequestRunner, type WaveEnd } from './request-runner.ts';

@@ -1,7 +1,7 @@
 /** Runs one start, or a look at the model, in a fresh process. */
 import { type ChildProcess, fork } from 'node:child_process';
 import { isErrorCode, WavepoolError } from '../../core/errors.ts';
-import type { StartPhase } from '../../core/evidence.ts';
+import type { StartPhase } from '../../core/evidence/evidence.ts';
 import type {
   ModelProbe,
   ProbeRequest,
@@ -9,8 +9,8 @@ import type {
   StartPlan,
   ValidationMessage,
   ValidationRequest,
-} from '../../core/validation-ipc.ts';
-import { parseValidationMessage } from '../../core/validation-ipc.ts';
+} from '../../core/evidence/validation-ipc.ts';
+import { parseValidationMessage } from '../../core/evidence/validation-ipc.ts';
 import { packageFolder } from '../package-folder.ts';
 
 const WORKER_SCRIPT = packageFolder('dist', 'workers', 'validation-worker.js');

@@ -1,7 +1,7 @@
 /** What one start tells about itself: phases as they begin, memory as it goes, outcomes and checks. */
 import process from 'node:process';
-import type { MemorySample, StartPhase } from '../../core/evidence.ts';
-import type { ItemOutcome, StartCheck, StartReport } from '../../core/validation-ipc.ts';
+import type { MemorySample, StartPhase } from '../../core/evidence/evidence.ts';
+import type { ItemOutcome, StartCheck, StartReport } from '../../core/evidence/validation-ipc.ts';
 
 /** Between looks at resident memory; short peaks within it are missed. */
 const SAMPLE_INTERVAL_MS = 100;

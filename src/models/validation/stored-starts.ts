@@ -1,9 +1,9 @@
 /** Starts that have ended, one file each, so that a validation that was interrupted goes on where it was. */
 import { readFile, rm } from 'node:fs/promises';
 import path from 'node:path';
-import type { StartEnd } from '../../core/validation-ipc.ts';
-import { parseStoredStart } from '../../core/validation-ipc.ts';
-import { writeWhole } from '../evidence-store.ts';
+import type { StartEnd } from '../../core/evidence/validation-ipc.ts';
+import { parseStoredStart } from '../../core/evidence/validation-ipc.ts';
+import { writeWhole } from '../evidence/evidence-store.ts';
 
 export class StoredStarts {
   readonly #folder: string;

@@ -1,7 +1,7 @@
 /** One stream of the procedure: an item, fed piece by piece as a live input would come. */
 import { WavepoolError } from '../../core/errors.ts';
 import type { Audio, TaskResult, TaskStream } from '../../runtime/engine.ts';
-import type { StreamLease } from '../../runtime/stream-lease.ts';
+import type { StreamLease } from '../../runtime/models/stream-lease.ts';
 
 /** Lengths of the pieces in samples, in turn; each stream begins at another one. None is a multiple of a window. */
 const PIECES: readonly number[] = [1_600, 333, 4_000, 800, 2_457];

@@ -1,13 +1,13 @@
 /** The model under validation, over the same runtime that serves jobs: the one file here that knows its interface. */
 import { setTimeout as delay } from 'node:timers/promises';
-import type { ModelStatus } from '../../core/status.ts';
-import type { StartPlan } from '../../core/validation-ipc.ts';
-import type { Segment } from '../../runtime/batch-item.ts';
+import type { StartPlan } from '../../core/evidence/validation-ipc.ts';
+import type { ModelStatus } from '../../core/worker/status.ts';
+import type { Segment } from '../../runtime/batches/batch-item.ts';
 import { systemClock } from '../../runtime/clock.ts';
 import type { Engine, TaskResult, TaskState } from '../../runtime/engine.ts';
-import type { ModelEntry } from '../../runtime/model-entry.ts';
+import type { ModelEntry } from '../../runtime/models/model-entry.ts';
+import type { StreamLease } from '../../runtime/models/stream-lease.ts';
 import { Runtime } from '../../runtime/runtime.ts';
-import type { StreamLease } from '../../runtime/stream-lease.ts';
 
 /** Longer than any item. */
 const LONGEST_ITEM_SECONDS = 60;

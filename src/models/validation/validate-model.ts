@@ -14,13 +14,13 @@ import type {
   EvidenceStatus,
   ModelEvidence,
   StartPhase,
-} from '../../core/evidence.ts';
-import { PROCEDURE_VERSION, verdictOf } from '../../core/evidence.ts';
-import { sha256Of, sha256OfFile } from '../../core/file-hash.ts';
-import { LockFile, LockHeldError } from '../../core/lock-file.ts';
-import type { ModelProbe, StartEnd, StartPlan } from '../../core/validation-ipc.ts';
-import { MAX_SLOTS } from '../../runtime/model-slots.ts';
-import type { EvidenceStore } from '../evidence-store.ts';
+} from '../../core/evidence/evidence.ts';
+import { PROCEDURE_VERSION, verdictOf } from '../../core/evidence/evidence.ts';
+import type { ModelProbe, StartEnd, StartPlan } from '../../core/evidence/validation-ipc.ts';
+import { sha256Of, sha256OfFile } from '../../core/files/file-hash.ts';
+import { LockFile, LockHeldError } from '../../core/files/lock-file.ts';
+import { MAX_SLOTS } from '../../runtime/slots/model-slots.ts';
+import type { EvidenceStore } from '../evidence/evidence-store.ts';
 import { judgeCount } from './judge.ts';
 import { References } from './references.ts';
 import type { ValidationWorker } from './start-process.ts';

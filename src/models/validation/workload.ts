@@ -4,9 +4,9 @@
  */
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
-import type { EvidenceManifest } from '../../core/evidence.ts';
-import { sha256Of } from '../../core/file-hash.ts';
-import type { StartGroup, StartPlan, StartWave } from '../../core/validation-ipc.ts';
+import type { EvidenceManifest } from '../../core/evidence/evidence.ts';
+import type { StartGroup, StartPlan, StartWave } from '../../core/evidence/validation-ipc.ts';
+import { sha256Of } from '../../core/files/file-hash.ts';
 import { SAMPLE_RATE } from '../../runtime/engine.ts';
 import { packageFolder } from '../package-folder.ts';
 

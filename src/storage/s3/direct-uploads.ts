@@ -4,7 +4,7 @@
  */
 import { createHash, randomBytes } from 'node:crypto';
 import { WavepoolError } from '../../core/errors.ts';
-import type { UploadId } from '../../core/job.ts';
+import type { UploadId } from '../../core/job/job.ts';
 import type {
   AnnouncedUpload,
   ConfirmOptions,

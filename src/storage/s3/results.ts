@@ -1,5 +1,5 @@
 import { WavepoolError } from '../../core/errors.ts';
-import { type JobResult, parseJobResult } from '../../core/job-result.ts';
+import { type JobResult, parseJobResult } from '../../core/results/job-result.ts';
 import { hashOfJobId } from '../journals.ts';
 import type { Commit, ResultStore } from '../result-store.ts';
 import type { Bucket } from './bucket.ts';

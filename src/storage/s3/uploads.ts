@@ -12,7 +12,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { WavepoolError } from '../../core/errors.ts';
-import type { UploadId } from '../../core/job.ts';
+import type { UploadId } from '../../core/job/job.ts';
 import type { FetchedInput } from '../fetched-file.ts';
 import type {
   DirectUploads,

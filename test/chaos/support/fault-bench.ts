@@ -8,10 +8,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { ErrorCode } from '../../../src/core/errors.ts';
 import { createLogger } from '../../../src/core/logger.ts';
-import { WorkerSettings, type WorkerSettingsInput } from '../../../src/core/worker-settings.ts';
+import {
+  WorkerSettings,
+  type WorkerSettingsInput,
+} from '../../../src/core/worker/worker-settings.ts';
 import { AudioQueue } from '../../../src/queue/audio-queue.ts';
-import type { RedisAddress } from '../../../src/queue/connection.ts';
-import { Supervisor } from '../../../src/worker/supervisor.ts';
+import type { RedisAddress } from '../../../src/queue/redis/connection.ts';
+import { Supervisor } from '../../../src/worker/supervisor/supervisor.ts';
 import { writeFakeModel } from '../../engine/fake-model.ts';
 import { TEST_ADDON } from '../../engine/test-addon.ts';
 import { ensure, type ScenarioContext, type ScenarioOutcome } from '../scenario.ts';

@@ -5,7 +5,7 @@
 import { dirname } from 'node:path';
 import process from 'node:process';
 import { setTimeout as delay } from 'node:timers/promises';
-import { parseSupervisorMessage } from '../../../src/core/ipc.ts';
+import { parseSupervisorMessage } from '../../../src/core/worker/ipc.ts';
 import { NativeEngine } from '../../../src/engine/native-engine.ts';
 import {
   type LoadedModel,

@@ -1,9 +1,9 @@
 /** What became of the jobs of a fleet: by the events of its queue, its batches, and the objects in its bucket. */
 import type { Redis } from 'ioredis';
 import type { WavepoolClient } from '../../../src/client/wavepool-client.ts';
-import { parseTranscript } from '../../../src/core/transcript.ts';
-import { toStreamEvent } from '../../../src/queue/event-history.ts';
-import { bullKey, queueNameOf } from '../../../src/queue/queue-names.ts';
+import { parseTranscript } from '../../../src/core/results/transcript.ts';
+import { toStreamEvent } from '../../../src/queue/events/event-history.ts';
+import { bullKey, queueNameOf } from '../../../src/queue/redis/queue-names.ts';
 import type { SeaweedServer } from '../../support/seaweed.ts';
 import { HeardWords } from './fleet-recordings.ts';
 

@@ -1,7 +1,7 @@
 /** Short recordings of known words, as many as wanted: no two files have the same bytes, and few have other words. */
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { wordErrors } from '../../../src/core/word-error-rate.ts';
+import { wordErrors } from '../../../src/core/results/word-error-rate.ts';
 import { temporaryFolder } from '../../support/redis.ts';
 import { ffmpeg, speechClip } from '../../support/speech.ts';
 

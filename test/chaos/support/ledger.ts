@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import type { Redis } from 'ioredis';
 import type { ErrorCode } from '../../../src/core/errors.ts';
 import type { AudioQueue } from '../../../src/queue/audio-queue.ts';
-import type { JobView } from '../../../src/queue/job-view.ts';
-import { bullKey } from '../../../src/queue/queue-names.ts';
+import type { JobView } from '../../../src/queue/jobs/job-view.ts';
+import { bullKey } from '../../../src/queue/redis/queue-names.ts';
 import { LocalResultStore } from '../../../src/storage/local-result-store.ts';
 
 /** The text of a result, or the code of a failure; one of several where it depends on which was first. */

@@ -11,7 +11,7 @@ export interface Recording {
   readonly text: string;
 }
 
-/** The text of the fake family for these samples: see native/tests/fake_family.cpp. */
+/** The text of the fake family for these samples: see native/tests/support/fake_family.cpp. */
 function fakeText(wav: Buffer): string {
   const samples = (wav.length - WAV_HEADER_BYTES) / 2;
   const bits = new DataView(new ArrayBuffer(4));

@@ -9,8 +9,8 @@ import {
   closeConnection,
   openConnection,
   type RedisAddress,
-} from '../../../src/queue/connection.ts';
-import { findRedisServer } from '../../../src/queue/redis-binary.ts';
+} from '../../../src/queue/redis/connection.ts';
+import { findRedisServer } from '../../../src/queue/redis/redis-binary.ts';
 import { signalProcess } from '../../support/process-table.ts';
 
 export interface RedisServerOptions {

@@ -7,9 +7,9 @@ import { readFileSync } from 'node:fs';
 import process from 'node:process';
 import { z } from 'zod';
 import { createLogger } from '../../../src/core/logger.ts';
-import { WorkerSettings } from '../../../src/core/worker-settings.ts';
+import { WorkerSettings } from '../../../src/core/worker/worker-settings.ts';
 import { AudioQueue } from '../../../src/queue/audio-queue.ts';
-import { Supervisor } from '../../../src/worker/supervisor.ts';
+import { Supervisor } from '../../../src/worker/supervisor/supervisor.ts';
 
 export const SupervisorTask = z.strictObject({
   settings: WorkerSettings,

@@ -1,7 +1,7 @@
 /** Which layouts a tuning tries, and which it takes. Speeds and time are the test's own. */
 import { expect, test } from 'vitest';
 import { WavepoolError } from '../../../src/core/errors.ts';
-import type { Layout, TuningMeasurement } from '../../../src/core/tuning.ts';
+import type { Layout, TuningMeasurement } from '../../../src/core/evidence/tuning.ts';
 import { bestOf, layoutsOf, type TuningSpace } from '../../../src/models/tuning/candidates.ts';
 import { tune } from '../../../src/models/tuning/tune.ts';
 

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "framework/tensor_source.h"
+#include "framework/tensors/tensor_source.h"
 #include "kernels/packed/arena.h"
 #include "kernels/packed/packed_matrix.h"
 #include "models/moonshine/weights.h"

@@ -6,7 +6,7 @@
 
 #include "kernels/packed/phases.h"
 #include "kernels/packed/row_caches.h"
-#include "models/whisper/network.h"
+#include "models/whisper/checkpoint/network.h"
 #include "models/whisper/packed/packed_weights.h"
 
 namespace wavepool::whisper {

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "framework/backend.h"
+#include "framework/compute/backend.h"
 #include "models/whisper/packed/packed_decoder.h"
 #include "models/whisper/packed/packed_encoder.h"
 

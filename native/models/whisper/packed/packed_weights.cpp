@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "framework/ggml_bin_header.h"
+#include "framework/tensors/ggml_bin_header.h"
 #include "kernels/packed/attention.h"
 
 namespace wavepool::whisper {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "kernels/packed/byte_matrix.h"
-#include "models/whisper/checkpoint.h"
+#include "models/whisper/checkpoint/checkpoint.h"
 #include "models/whisper/packed/layers.h"
 #include "models/whisper/packed/log_mel.h"
 
@@ -39,7 +39,7 @@ struct PackedDecoderBlock {
 /// [out][tap][in]. Immutable after loading.
 class PackedWeights {
   public:
-    /// Null for checkpoints that are not packed (load_network_weights()). Throws
+    /// Null for checkpoints that are not packed (load_packed_network_weights()). Throws
     /// Error{kModelFileInvalid}, std::bad_alloc.
     [[nodiscard]] static std::shared_ptr<const PackedWeights> load(const Checkpoint& checkpoint,
                                                                    Allocation allocation);

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "framework/cancellation.h"
+
+namespace wavepool::audio {
+
+/// What any reader accepts. Outside lies damage or an attack, not sound.
+inline constexpr int kMinSampleRate = 1000;
+inline constexpr int kMaxSampleRate = 384000;
+inline constexpr int kMaxChannels = 64;
+
+/// What the container says, or what was found where it lies.
+struct SourceInfo {
+    std::string container;  ///< "wav", "mp3", "flac"
+    std::string codec;      ///< "pcm_s24le", "pcm_mulaw", "mp3", …
+    int sample_rate = 0;    ///< Hz, before resampling
+    int channels = 0;
+    int bits_per_sample = 0;  ///< 0 where the codec has none
+};
+
+/// Facts a user should know though the input was decoded. Codes are stable: "HEADER_SIZE_IGNORED",
+/// "TRUNCATED", "DECODE_ERRORS_SKIPPED", "ONE_CHANNEL_SILENT", "ANTI_PHASE".
+struct Warning {
+    std::string code;
+    std::string message;
+};
+
+/// Decoded frames (one sample of every channel) at the input's own rate, or at half of it where a
+/// reader was told that this is enough. A constructed reader has found at least one frame. Used by
+/// one thread at a time.
+class FrameReader {
+  public:
+    virtual ~FrameReader() = default;
+
+    [[nodiscard]] const SourceInfo& info() const noexcept { return info_; }
+    /// Of the frames that read() gives, in Hz: info().sample_rate or half of it.
+    [[nodiscard]] int frame_rate() const noexcept {
+        return halves_rate_ ? info_.sample_rate / 2 : info_.sample_rate;
+    }
+    /// At the end, where the rate is halved: whether the last frame stands for a single one of the
+    /// input, whose number of frames is odd.
+    [[nodiscard]] bool ends_in_half_frame() const noexcept { return ends_in_half_frame_; }
+    [[nodiscard]] const std::vector<Warning>& warnings() const noexcept { return warnings_; }
+
+    /// Fills `interleaved`, a whole number of frames; fewer mean the end of the input. Returns the
+    /// number of frames. Throws Error{kCancelled | kInputUndecodable}.
+    virtual std::size_t read(std::span<float> interleaved, const CancelToken& cancel) = 0;
+
+  protected:
+    /// The first warning of each code counts.
+    void warn(std::string code, std::string message) {
+        const bool known = std::any_of(warnings_.begin(), warnings_.end(),
+                                       [&](const Warning& one) { return one.code == code; });
+        if (!known) warnings_.push_back({std::move(code), std::move(message)});
+    }
+
+    SourceInfo info_;
+    bool halves_rate_ = false;
+    bool ends_in_half_frame_ = false;
+
+  private:
+    std::vector<Warning> warnings_;
+};
+
+}  // namespace wavepool::audio

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "framework/compute/backend.h"
+#include "framework/sessions/session.h"
+#include "models/whisper/checkpoint/shared_model.h"
+#include "models/whisper/library/library.h"
+#include "models/whisper/request/request_options.h"
+
+namespace wavepool::whisper {
+
+/// whisper.cpp's state with the threads it computes on. One request at a time.
+class Recognizer {
+  public:
+    /// Throws Error{kInsufficientMemory}.
+    Recognizer(std::shared_ptr<const SharedModel> model, int threads);
+    ~Recognizer();
+    Recognizer(const Recognizer&) = delete;
+    Recognizer& operator=(const Recognizer&) = delete;
+
+    enum class Context {
+        kReducedFirst,  ///< 30 s only if less is not enough
+        kFull,
+    };
+
+    /// Of `heard`, at least kShortestSamples, times lie within [0, seconds]. Throws
+    /// Error{kCancelled | kInsufficientMemory | kInternal}; usable after each of them. The result
+    /// depends on nothing that ran before.
+    [[nodiscard]] TaskResult run(std::span<const float> heard, double seconds,
+                                 const RequestOptions& options, Context context,
+                                 const CancelToken& cancel);
+
+    [[nodiscard]] std::size_t bytes() const;
+
+  private:
+    std::shared_ptr<const SharedModel> model_;
+    int threads_;
+    // Destruction order: the state's backend uses the pool.
+    ThreadpoolPtr pool_;
+    library::StatePtr state_;
+    const CancelToken* cancel_ = nullptr;  ///< of the running request
+    std::atomic<bool> stuck_ = false;      ///< the running attempt is not worth its end
+};
+
+}  // namespace wavepool::whisper

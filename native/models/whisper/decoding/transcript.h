@@ -1,0 +1,16 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "framework/sessions/session.h"
+#include "models/whisper/checkpoint/shared_model.h"
+#include "models/whisper/decoding/window.h"
+
+namespace wavepool::whisper {
+
+/// What the windows of a request say, without words. Times lie within [0, seconds].
+[[nodiscard]] TaskResult transcript_of(const SharedModel& model, std::span<const Window> windows,
+                                       int language, double seconds);
+
+}  // namespace wavepool::whisper

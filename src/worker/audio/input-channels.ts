@@ -1,0 +1,106 @@
+/**
+ * The voices of one input: the mix of its channels, or each channel by itself. Every channel has a reader of its own, which
+ * decodes the whole input for it: a channel then is what a file with that channel alone would be, in every format.
+ */
+import { WavepoolError } from '../../core/errors.ts';
+import type { TranscribeOptions } from '../../core/job/job.ts';
+import type { AudioWarning, Engine, SourceInfo } from '../../runtime/engine.ts';
+import { limitDuration } from './duration-limit.ts';
+import { type InputFile, type InputReader, openInput } from './input-reader.ts';
+
+/** Each may be a child process and holds audio of its own. */
+const MOST_CHANNELS = 8;
+
+/** What is heard as one voice track. */
+export interface Voice {
+  readonly reader: InputReader;
+  /** Undefined where channels are not told apart. */
+  readonly speaker: string | undefined;
+}
+
+export interface ChannelOptions extends Partial<Pick<TranscribeOptions, 'channels' | 'speakers'>> {
+  /** An input with more fails with INPUT_TOO_LARGE; 0 = no limit. */
+  readonly maxAudioSeconds: number;
+}
+
+/** An input that is being decoded. At least one voice. */
+export class InputChannels {
+  /** By channel. */
+  readonly voices: readonly [Voice, ...Voice[]];
+  readonly info: SourceInfo;
+  readonly #ownWarnings: readonly AudioWarning[];
+
+  constructor(voices: readonly [Voice, ...Voice[]], ownWarnings: readonly AudioWarning[] = []) {
+    this.voices = voices;
+    this.info = voices[0].reader.audio.info;
+    this.#ownWarnings = ownWarnings;
+  }
+
+  /** Decoded so far. */
+  get endSample(): number {
+    return Math.max(...this.voices.map(({ reader }) => reader.audio.endSample));
+  }
+
+  /** Each once: channels of one file have the same faults. */
+  get warnings(): readonly AudioWarning[] {
+    const all = this.voices.flatMap(({ reader }) => reader.warnings);
+    const unique = new Map(all.map((each) => [`${each.code} ${each.message}`, each]));
+    return [...unique.values(), ...this.#ownWarnings];
+  }
+
+  /** Frees the samples and ends children; idempotent. */
+  async close(): Promise<void> {
+    await Promise.all(this.voices.map(({ reader }) => reader.close()));
+  }
+}
+
+/**
+ * @throws {WavepoolError} as `openInput`; INVALID_REQUEST for more channels than can be told apart; INPUT_CHANGED
+ */
+export async function openChannels(
+  engine: Engine,
+  file: InputFile,
+  ffmpeg: string,
+  { channels = 'mix', speakers = [], maxAudioSeconds }: ChannelOptions,
+): Promise<InputChannels> {
+  const open = async (channel?: number) =>
+    limitDuration(await openInput(engine, { ...file, channel }, ffmpeg), maxAudioSeconds);
+  if (channels === 'mix') {
+    return new InputChannels([{ reader: await open(), speaker: undefined }]);
+  }
+  const first = await open(0);
+  const readers = [first];
+  try {
+    const count = first.audio.info.channels;
+    if (count === 1)
+      return new InputChannels([{ reader: first, speaker: undefined }], [ONE_CHANNEL]);
+    assertSeparable(file, count);
+    for (let channel = 1; channel < count; channel += 1) {
+      const reader = await open(channel);
+      readers.push(reader);
+      if (reader.audio.info.channels !== count) throw new WavepoolError('INPUT_CHANGED', file.path);
+    }
+    const named = (channel: number) => speakers[channel] ?? `channel ${channel + 1}`;
+    const [, ...others] = readers;
+    return new InputChannels([
+      { reader: first, speaker: named(0) },
+      ...others.map((reader, at) => ({ reader, speaker: named(at + 1) })),
+    ]);
+  } catch (error) {
+    await Promise.all(readers.map((reader) => reader.close()));
+    throw error;
+  }
+}
+
+const ONE_CHANNEL: AudioWarning = {
+  code: 'ONE_CHANNEL',
+  message: 'the input has one channel: there are none to tell apart',
+};
+
+function assertSeparable({ path }: InputFile, count: number): void {
+  if (count <= MOST_CHANNELS) return;
+  throw new WavepoolError(
+    'INVALID_REQUEST',
+    `${path} has ${count} channels; at most ${MOST_CHANNELS} are transcribed one by one`,
+  );
+}

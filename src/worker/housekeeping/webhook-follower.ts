@@ -1,0 +1,167 @@
+/**
+ * Finds the ends that webhooks are to be told of. Producers index such jobs before they add them
+ * (`src/queue/webhooks/webhook-jobs.ts`); the event streams of their queues say when one has ended, from a place that is kept in
+ * Redis; and the index is compared with the jobs' states again and again, so that an event that was lost is not missed.
+ *
+ * A job leaves the index after its delivery is in its queue. Whoever dies in between has the next one do it again, which
+ * adds nothing: the delivery's id follows from the end.
+ */
+import { randomUUID } from 'node:crypto';
+import type { Queue } from 'bullmq';
+import type { StreamId } from '../../core/http/event-position.ts';
+import type { JobId } from '../../core/job/job.ts';
+import type { Logger } from '../../core/logger.ts';
+import { readEventPage } from '../../queue/events/event-history.ts';
+import { JOB_END_READER, readJobEnds, readLastEventId } from '../../queue/events/job-ends.ts';
+import { readKnownModels } from '../../queue/jobs/known-models.ts';
+import { queueNameOf, webhookCursorsKey, webhookTurnKey } from '../../queue/redis/queue-names.ts';
+import type { WebhookDeliveries } from '../../queue/webhooks/webhook-deliveries.ts';
+import {
+  hasPendingWebhooks,
+  type PendingWebhook,
+  pendingAmong,
+  pendingPage,
+  settlePending,
+} from '../../queue/webhooks/webhook-jobs.ts';
+import type { WebhooksOptions } from './webhooks.ts';
+
+const RECONCILE_MS = 60_000;
+/** Of the time between two looks: a turn ends before the next one. */
+const TURN = 0.9;
+const PAGE = 1_000;
+const CHUNK = 500;
+/** The index is written before the job. */
+const NOT_ADDED_YET_MS = 60_000;
+const LAST = '+' as StreamId; // What XRANGE calls the end of a stream.
+
+export interface WebhookFollowerOptions
+  extends Pick<WebhooksOptions, 'connection' | 'queueOf' | 'logger' | 'now'> {
+  readonly deliveries: WebhookDeliveries;
+  /** Between two looks. */
+  readonly followMs: number;
+}
+
+export class WebhookFollower {
+  readonly #options: WebhookFollowerOptions;
+  readonly #logger: Logger;
+  readonly #id = randomUUID();
+  readonly #timer: NodeJS.Timeout;
+  #reconciledAt = 0;
+  #looking: Promise<void> | undefined;
+  #closed = false;
+
+  constructor(options: WebhookFollowerOptions) {
+    this.#options = options;
+    this.#logger = options.logger;
+    this.#timer = setInterval(() => this.#look(), options.followMs).unref();
+    this.#look();
+  }
+
+  /** Idempotent. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    clearInterval(this.#timer);
+    await this.#looking;
+  }
+
+  /** Also while Redis is away: one look waits for it, not one more each second. */
+  #look(): void {
+    this.#looking ??= this.#takeTurn()
+      .catch((err: unknown) => {
+        if (!this.#closed) this.#logger.warn({ err }, 'ends could not be told to webhooks');
+      })
+      .finally(() => {
+        this.#looking = undefined;
+      });
+  }
+
+  /** One process at a time is enough; two do no harm. */
+  async #takeTurn(): Promise<void> {
+    const { connection, now, followMs } = this.#options;
+    const turnMs = Math.floor(followMs * TURN);
+    const turn = await connection.set(webhookTurnKey(connection), this.#id, 'PX', turnMs, 'NX');
+    if (turn === null) return;
+    const isDue = now() - this.#reconciledAt >= RECONCILE_MS;
+    for (const model of await readKnownModels(connection)) {
+      const queue = queueNameOf(model);
+      if (!(await hasPendingWebhooks(connection, queue))) continue;
+      await this.#follow(queue);
+      if (isDue) await this.#reconcile(queue);
+    }
+    if (isDue) this.#reconciledAt = now();
+  }
+
+  async #follow(queue: string): Promise<void> {
+    const { connection } = this.#options;
+    const stored = await connection.hget(webhookCursorsKey(connection), queue);
+    let cursor = stored === null ? await this.#restart(queue) : (stored as StreamId); // Written below.
+    for (;;) {
+      const range = { after: cursor, upTo: LAST, count: PAGE };
+      const { events, complete } = await readEventPage(connection, queue, range);
+      if (!complete) {
+        cursor = await this.#restart(queue);
+        continue;
+      }
+      const ended = events.filter(({ name }) => name === 'completed' || name === 'failed');
+      const ids = [...new Set(ended.flatMap(({ fields: { jobId } }) => jobId ?? []))];
+      for (const pending of await pendingAmong(connection, queue, ids)) {
+        await this.#settle(queue, pending);
+      }
+      const last = events.at(-1);
+      if (last === undefined) return;
+      cursor = last.id;
+      await connection.hset(webhookCursorsKey(connection), queue, cursor);
+    }
+  }
+
+  /** Events were lost, or none was ever read: states tell what happened up to a place from which events are read again. */
+  async #restart(queue: string): Promise<StreamId> {
+    const { connection } = this.#options;
+    const place = (await readLastEventId(connection, queue)) as StreamId; // As Redis writes it.
+    await this.#reconcile(queue);
+    await connection.hset(webhookCursorsKey(connection), queue, place);
+    return place;
+  }
+
+  async #reconcile(queue: string): Promise<void> {
+    const { connection, now } = this.#options;
+    for (let start = 0; ; ) {
+      const page = await pendingPage(connection, queue, start, CHUNK);
+      const ids = page.map(({ id }) => id);
+      const { ends } = await readJobEnds(connection, queue, ids, JOB_END_READER);
+      for (const pending of page) {
+        const end = ends.get(pending.id);
+        const isGone = end?.kind === 'removed' && now() - Number(pending.score) > NOT_ADDED_YET_MS;
+        const left = isGone
+          ? await settlePending(connection, queue, pending)
+          : end !== undefined && end.kind !== 'removed' && (await this.#settle(queue, pending));
+        if (!left) start += 1;
+      }
+      if (page.length < CHUNK) return;
+    }
+  }
+
+  /** Whether the job has left the index. */
+  async #settle(queue: string, pending: PendingWebhook): Promise<boolean> {
+    const { connection, queueOf } = this.#options;
+    const bull = queueOf(queue);
+    const job = await bull.getJob(pending.id);
+    if (job === undefined || !(await this.#tell(bull, job, pending.id))) return false;
+    return settlePending(connection, queue, pending);
+  }
+
+  /** A job of another version, whose data nobody here understands, keeps no other from being told. */
+  async #tell(bull: Queue, job: Parameters<WebhookDeliveries['tell']>[1], id: JobId) {
+    try {
+      return await this.#options.deliveries.tell(bull, job, id);
+    } catch (err) {
+      if (!isInvalid(err)) throw err;
+      this.#logger.warn({ err, jobId: id }, 'the end of a job cannot be told');
+      return true;
+    }
+  }
+}
+
+function isInvalid(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'INVALID_REQUEST';
+}

@@ -1,0 +1,163 @@
+/** The models of a worker process: the ones it serves and the detector that finds speech for them. */
+import { WavepoolError } from '../../core/errors.ts';
+import type { WorkerModel, WorkerSettings } from '../../core/worker/worker-settings.ts';
+import { ModelStore } from '../../models/store/model-store.ts';
+import type { BatchWatch } from '../../runtime/batches/batcher.ts';
+import { systemClock } from '../../runtime/clock.ts';
+import type { Engine } from '../../runtime/engine.ts';
+import type { ModelConfiguration } from '../../runtime/models/model-configuration.ts';
+import type { ModelEntry } from '../../runtime/models/model-entry.ts';
+import type { ModelPlanner } from '../../runtime/models/model-plan.ts';
+import { Runtime } from '../../runtime/runtime.ts';
+import { DecodeAllowance } from '../audio/decode-allowance.ts';
+import { liveDetectorConfiguration } from '../live/live-detector.ts';
+import { DECODE_STEP_SECONDS } from '../speech/speech-search.ts';
+import { LONGEST_SEGMENT_SECONDS, recognizerConfiguration } from './model-settings.ts';
+import { EvidenceSlots } from './slot-admission.ts';
+
+/** Decoded audio that all jobs of a worker hold ahead of recognition: 10 minutes are 38 MB. */
+const DECODED_SECONDS = 600;
+const DETECTOR_BATCH = 16;
+
+export interface ServedModels {
+  readonly runtime: Runtime;
+  readonly detector: ModelEntry;
+  /** For live streams, which hold its slots; undefined where none are taken. */
+  readonly liveDetector: ModelEntry | undefined;
+  readonly allowance: DecodeAllowance;
+  /**
+   * How a model is started when nothing else is said: as this worker was told, or, for one that it was not told of, as
+   * the first one.
+   * @throws {WavepoolError} MODEL_UNKNOWN when its weights are not there
+   */
+  readonly defaultsOf: (model: string) => Promise<ModelConfiguration>;
+  /** Slots that evidence admits for a model. */
+  readonly admits: (model: string) => number;
+}
+
+export interface ServedModelsOptions {
+  /** Tells capacity and memory from metadata; without it, sessions are probed. */
+  readonly planner?: ModelPlanner | undefined;
+  /** See `RuntimeOptions`. */
+  readonly watchBatches?: BatchWatch | undefined;
+  /** Told what fails where nobody waits for it. */
+  readonly onBackgroundError: (error: unknown) => void;
+}
+
+/**
+ * Registers the models and loads them, as many as may be in memory; none when that is left to their first jobs.
+ * @throws {WavepoolError} CAPACITY_UNVALIDATED, SLOTS_UNSUPPORTED, INSUFFICIENT_MEMORY, or why a load failed; nothing
+ * stays loaded then.
+ */
+export async function openServedModels(
+  engine: Engine,
+  settings: WorkerSettings,
+  { planner, watchBatches, onBackgroundError }: ServedModelsOptions,
+): Promise<ServedModels> {
+  const { maxLoadedModels, idleUnloadMs, minFreeMemoryMb, unvalidatedSlots } = settings;
+  const slotPolicy = new EvidenceSlots(unvalidatedSlots, { engine, planner });
+  const runtime = new Runtime(engine, systemClock, {
+    // Detectors are in memory beside those that are counted.
+    maxLoadedModels: maxLoadedModels === 0 ? 0 : maxLoadedModels + detectorCount(settings),
+    idleUnloadMs,
+    minFreeMemoryBytes: minFreeMemoryMb * 2 ** 20,
+    busyTimeoutMs: 0,
+    slotPolicy,
+    planner,
+    watchBatches,
+    onBackgroundError,
+  });
+  try {
+    const detector = runtime.register(settings.detector.id, detectorConfiguration(settings));
+    for (const model of settings.models) {
+      await slotPolicy.admit(model);
+      if (model.id === settings.detector.id) continue;
+      runtime.register(model.id, servedConfiguration(model, settings));
+    }
+    if (!settings.lazy) await runtime.loadEagerly();
+    // Loaded by its first stream: many workers never have one.
+    const liveDetector = await registerLive(runtime, settings, slotPolicy);
+    await learnLoaded(runtime, settings, slotPolicy);
+    const defaultsOf = (model: string) => defaultConfiguration(model, settings);
+    const admits = (model: string) => slotPolicy.most(model);
+    return { runtime, detector, liveDetector, allowance: decodeAllowance(), defaultsOf, admits };
+  } catch (error) {
+    await runtime.close();
+    throw error;
+  }
+}
+
+function detectorCount({ liveStreams }: WorkerSettings): number {
+  return liveStreams > 0 ? 2 : 1;
+}
+
+/** A session either runs batches or holds one stream, so live streams have an entry of their own. No model has such an id. */
+async function registerLive(
+  runtime: Runtime,
+  { detector: { id, path }, liveStreams }: WorkerSettings,
+  slotPolicy: EvidenceSlots,
+): Promise<ModelEntry | undefined> {
+  if (liveStreams === 0) return undefined;
+  const liveId = `${id}~live`;
+  const streams = await slotPolicy.admitStreams({ liveId, id, path, streams: liveStreams });
+  return runtime.register(liveId, liveDetectorConfiguration({ path, streams, busyTimeoutMs: 0 }));
+}
+
+/** A model that is not in memory yet can be given more slots only after a restart. */
+async function learnLoaded(
+  runtime: Runtime,
+  { models }: WorkerSettings,
+  slotPolicy: EvidenceSlots,
+): Promise<void> {
+  for (const model of models) {
+    const entry = runtime.entry(model.id);
+    if (entry.resident) await slotPolicy.learn(model, entry.model.info);
+  }
+}
+
+function decodeAllowance(): DecodeAllowance {
+  return new DecodeAllowance({
+    totalSeconds: DECODED_SECONDS,
+    minimumSeconds: DECODE_STEP_SECONDS + LONGEST_SEGMENT_SECONDS,
+  });
+}
+
+/** Detection is cheap and never held for long: one slot of one thread serves every job, unless it has jobs of its own. */
+function detectorConfiguration(settings: WorkerSettings): ModelConfiguration {
+  const { detector, models } = settings;
+  const served = models.find(({ id }) => id === detector.id);
+  if (served !== undefined) return servedConfiguration(served, settings);
+  return {
+    path: detector.path,
+    mode: 'offline',
+    slots: 1,
+    threads: 1,
+    maxBatch: DETECTOR_BATCH,
+    maxAudioSeconds: DETECTOR_BATCH * DECODE_STEP_SECONDS,
+    maxWaitMs: 0,
+    busyTimeoutMs: 0,
+  };
+}
+
+function servedConfiguration(model: WorkerModel, { maxQueued }: WorkerSettings) {
+  return { ...recognizerConfiguration(model), maxQueued };
+}
+
+async function defaultConfiguration(
+  id: string,
+  settings: WorkerSettings,
+): Promise<ModelConfiguration> {
+  if (id === settings.detector.id) return detectorConfiguration(settings);
+  const { models, modelsDir } = settings;
+  const started = models.find((model) => model.id === id);
+  if (started !== undefined) return servedConfiguration(started, settings);
+  const [first] = models;
+  if (first === undefined || modelsDir === undefined) throw new WavepoolError('MODEL_UNKNOWN', id);
+  // Nothing is downloaded from here, so npm's settings do not matter.
+  const installed = await new ModelStore({ directory: modelsDir, environment: {} }).locate(id);
+  if (installed === undefined) {
+    const detail = `${id} is not in the models directory; run \`wavepool models pull ${id}\` there`;
+    throw new WavepoolError('MODEL_UNKNOWN', detail);
+  }
+  return servedConfiguration({ ...first, id, path: installed.path, slots: 1 }, settings);
+}

@@ -1,0 +1,196 @@
+/** How many sessions of a model a worker may publish: what the family supports, evidence admits, and memory holds. */
+import { WavepoolError } from '../../core/errors.ts';
+import type { EvidenceMode } from '../../core/evidence/evidence.ts';
+import { sha256OfFile } from '../../core/files/file-hash.ts';
+import type { WorkerModel } from '../../core/worker/worker-settings.ts';
+import { EvidenceStore, type ModelAdmission } from '../../models/evidence/evidence-store.ts';
+import { measuredSessionBytes } from '../../models/evidence/session-cost.ts';
+import type { Engine, ModelInfo } from '../../runtime/engine.ts';
+import type { ModelConfiguration } from '../../runtime/models/model-configuration.ts';
+import type { ModelPlan, ModelPlanner } from '../../runtime/models/model-plan.ts';
+import type { SlotPolicy } from '../../runtime/models/slot-check.ts';
+import { admittedSlots } from '../../runtime/slots/capacity.ts';
+
+/** What the rest of a worker needs while its sessions work: decoded audio, the detector, JavaScript. */
+const SPARE_BYTES = 64 * 2 ** 20;
+
+export interface SlotAdmissionServices {
+  readonly engine: Engine;
+  /** Tells what a model needs without loading it; without one, a session is made to see. */
+  readonly planner?: ModelPlanner | undefined;
+  /** @defaultValue what the system can still give to this process */
+  readonly availableBytes?: (() => number) | undefined;
+  /** @defaultValue the store that the weights lie in */
+  readonly evidence?: EvidenceStore | undefined;
+}
+
+/** In which mode a worker runs a model. */
+export function evidenceMode(batch: number): EvidenceMode {
+  return batch > 1 ? 'batch' : 'offline';
+}
+
+interface Learned {
+  readonly path: string;
+  readonly mode: EvidenceMode;
+  readonly batch: number;
+  readonly count: number;
+}
+
+/** A detector that is offered to live callers, under an id of its own. */
+export interface LiveModel {
+  readonly liveId: string;
+  /** Under which its weights were validated. */
+  readonly id: string;
+  readonly path: string;
+  /** At once, at most. */
+  readonly streams: number;
+}
+
+/** The counts that models of this worker may have: when it starts, and in later changes of their configuration. */
+export class EvidenceSlots implements SlotPolicy {
+  /** Counts that the operator takes are told as if evidence admitted them, and no others. */
+  readonly unvalidated = false;
+  readonly #unvalidatedSlots: number;
+  readonly #services: SlotAdmissionServices;
+  readonly #learned = new Map<string, Learned>();
+
+  /** @param unvalidatedSlots counts up to this one need no evidence */
+  constructor(unvalidatedSlots: number, services: SlotAdmissionServices) {
+    this.#unvalidatedSlots = unvalidatedSlots;
+    this.#services = services;
+  }
+
+  /**
+   * The slots to start with. One is always admitted, and nothing is looked at for it. For more, what the family supports
+   * and what a session costs is told by the planner, or by one session that is gone again afterwards.
+   * @throws {WavepoolError} SLOTS_UNSUPPORTED, CAPACITY_UNVALIDATED, INSUFFICIENT_MEMORY, or why the model cannot be loaded
+   */
+  async admit(model: WorkerModel): Promise<number> {
+    if (model.slots === 1) return 1;
+    const { engine, planner, availableBytes = () => process.availableMemory() } = this.#services;
+    const plan = await (planner ? planned(planner, model) : probed(engine, model));
+    const admission = await this.#ask(model, plan.info);
+    const slots = admittedSlots({
+      model: model.id,
+      requested: model.slots,
+      evidence: admission.count,
+      reason: admission.reason,
+      validateOptions: model.batch > 1 ? `--batch ${model.batch}` : '--mode offline',
+      unvalidated: model.slots <= this.#unvalidatedSlots,
+      advertised: plan.capacity,
+    });
+    const { record } = admission;
+    const measured = record === undefined ? 0 : (measuredSessionBytes(record) ?? 0);
+    const sessionBytes = Math.max(plan.sessionBytes, measured);
+    requireMemory(model, { ...plan, sessionBytes }, availableBytes());
+    return slots;
+  }
+
+  /**
+   * The streams that a detector may have at once: no more than evidence for the mode `streaming` admits, which is one
+   * without any. Fewer than asked for is no error: live callers are told when there is no place.
+   */
+  async admitStreams({ liveId, id, path, streams }: LiveModel): Promise<number> {
+    const { engine, planner } = this.#services;
+    if (streams === 1 || planner === undefined) return Math.min(streams, this.#least);
+    const plan = await planner.planModel(path, { mode: 'streaming', threads: 1, maxBatch: 1 });
+    const { count } = await this.#store({ path }).admitted(
+      {
+        model: id,
+        checkpointSha256: await sha256OfFile(path),
+        build: engine.build.identity,
+        backend: engine.build.backend,
+        family: plan.info.family,
+        task: plan.info.task,
+        mode: 'streaming',
+      },
+      1,
+    );
+    this.#learned.set(liveId, { path, mode: 'streaming', batch: 1, count });
+    return Math.min(streams, plan.capacity, Math.max(count, this.#least));
+  }
+
+  get #least(): number {
+    return Math.max(1, this.#unvalidatedSlots);
+  }
+
+  /** Looks up what a model that started with one slot may be given later. */
+  async learn(model: WorkerModel, info: ModelInfo): Promise<void> {
+    if (this.#learned.has(model.id)) return;
+    const store = this.#store(model);
+    if (await store.holds(model.id, evidenceMode(model.batch))) await this.#ask(model, info);
+  }
+
+  /** For the batches and the weights that the model started with; others are unknown, which is one. */
+  evidence(id: string, { path, mode, maxBatch }: ModelConfiguration): number {
+    const least = this.#least;
+    const learned = this.#learned.get(id);
+    if (learned === undefined || learned.path !== path || maxBatch > learned.batch) return least;
+    const wanted = mode === 'streaming' ? mode : evidenceMode(maxBatch);
+    return wanted === learned.mode ? Math.max(least, learned.count) : least;
+  }
+
+  /** What evidence admits for the model as it was started, at most. */
+  most(id: string): number {
+    return this.#learned.get(id)?.count ?? 1;
+  }
+
+  async #ask(model: WorkerModel, info: ModelInfo): Promise<ModelAdmission> {
+    const { engine } = this.#services;
+    const identity = {
+      model: model.id,
+      checkpointSha256: await sha256OfFile(model.path),
+      build: engine.build.identity,
+      backend: engine.build.backend,
+      family: info.family,
+      task: info.task,
+      mode: evidenceMode(model.batch),
+    };
+    const admission = await this.#store(model).admitted(identity, model.batch);
+    const { path, batch } = model;
+    this.#learned.set(model.id, { path, mode: identity.mode, batch, count: admission.count });
+    return admission;
+  }
+
+  #store(model: { readonly path: string }): EvidenceStore {
+    return this.#services.evidence ?? EvidenceStore.ofWeights(model.path);
+  }
+}
+
+function planned(planner: ModelPlanner, { path, threads, batch }: WorkerModel): Promise<ModelPlan> {
+  return planner.planModel(path, { mode: 'offline', threads, maxBatch: batch });
+}
+
+/** What one session says, and its model. */
+async function probed(engine: Engine, { path, threads, batch }: WorkerModel): Promise<ModelPlan> {
+  const loaded = await engine.loadModel(path);
+  try {
+    const { info } = loaded;
+    const pool = await loaded.createPool({ slots: 1, mode: 'offline', threads, maxBatch: batch });
+    const { capacity, sessionBytes } = pool;
+    await pool.close();
+    return { info, capacity, weightBytes: info.weightBytes, sessionBytes: sessionBytes[0] ?? 0 };
+  } finally {
+    await loaded.close();
+  }
+}
+
+function requireMemory(
+  { id, slots }: WorkerModel,
+  { weightBytes, sessionBytes }: ModelPlan,
+  availableBytes: number,
+): void {
+  const fixedBytes = weightBytes + SPARE_BYTES;
+  const neededBytes = slots * sessionBytes + fixedBytes;
+  if (neededBytes <= availableBytes) return;
+  const fit = Math.max(1, Math.floor((availableBytes - fixedBytes) / Math.max(1, sessionBytes)));
+  throw new WavepoolError(
+    'INSUFFICIENT_MEMORY',
+    `${slots} slots of ${id} need ${mib(neededBytes)} MiB (${mib(sessionBytes)} each), ` +
+      `${mib(availableBytes)} MiB are available, which is enough for ${Math.min(fit, slots)}`,
+  );
+}
+
+function mib(bytes: number): number {
+  return Math.ceil(bytes / 2 ** 20);
+}
