@@ -12,8 +12,7 @@ import { EvidenceStore } from '../../models/evidence/evidence-store.ts';
 import { downloadBytes, type ListedModel } from '../../models/store/model-store.ts';
 import { TuningStore } from '../../models/tuning/tuning-store.ts';
 import { describeTuning } from '../capacity/auto-capacity.ts';
-import { formatBytes } from '../output/quantities.ts';
-import { textTable } from '../output/text-table.ts';
+import { formatBytes, textTable } from '../terminal/text.ts';
 
 export interface ModelRow {
   readonly id: string;

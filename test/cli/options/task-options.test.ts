@@ -3,8 +3,8 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { EXIT } from '../../../src/cli/exit-codes.ts';
-import { spokenOptionsOf } from '../../../src/cli/options/transcribe-options.ts';
+import { spokenOptionsOf } from '../../../src/cli/options/task-options.ts';
+import { EXIT } from '../../../src/cli/terminal/context.ts';
 import { runCli } from '../run-cli.ts';
 
 let folder: string;

@@ -1,27 +1,17 @@
 /** The models folder as commands use it: what is missing is pulled, with its progress on the terminal. */
-import type { Config } from '../core/config.ts';
-import { WavepoolError } from '../core/errors.ts';
-import { NativeEngine } from '../engine/native-engine.ts';
-import type { Quantization } from '../models/files/quantize.ts';
-import type {
-  ImportOptions,
-  InstalledModel,
-  PullOptions,
-  PullProgress,
-} from '../models/store/model-store.ts';
-import { ModelStore } from '../models/store/model-store.ts';
-import type { CliContext } from './context.ts';
-import { printLine } from './context.ts';
-import { formatBytes } from './output/quantities.ts';
-
-/** Finds the speech in every input. */
-export const DETECTOR_MODEL = 'silero-vad';
-
-/** For every command that looks into the models directory. */
-export const MODELS_DIR = [
-  '--models-dir <dir>',
-  'weights (default: $XDG_DATA_HOME/wavepool/models)',
-] as const;
+import type { Config } from '../../core/config.ts';
+import { WavepoolError } from '../../core/errors.ts';
+import { NativeEngine } from '../../engine/native-engine.ts';
+import type { Quantization } from '../../models/files/quantize.ts';
+import {
+  type ImportOptions,
+  type InstalledModel,
+  ModelStore,
+  type PullOptions,
+  type PullProgress,
+} from '../../models/store/model-store.ts';
+import { type CliContext, printLine } from '../terminal/context.ts';
+import { formatBytes } from '../terminal/text.ts';
 
 export function openModels(config: Config, context: CliContext): ModelStore {
   return new ModelStore({

@@ -1,11 +1,7 @@
-/** What `run` says at its end. */
-import path from 'node:path';
-import { isObjectAddress } from '../../bulk/scan-objects.ts';
+/** What a run says at its end, and a watch from time to time. */
 import type { InputFailure, RunEvent, RunSummary } from '../../bulk/summary.ts';
-import type { ExitCode } from '../exit-codes.ts';
-import { EXIT } from '../exit-codes.ts';
-import { formatDuration, formatSpeed } from './quantities.ts';
-import { textTable } from './text-table.ts';
+import { EXIT, type ExitCode } from '../terminal/context.ts';
+import { formatDuration, formatSpeed, printable, shownPath, textTable } from '../terminal/text.ts';
 
 /** More failures than these are counted; the manifest and `--json` name them all. */
 const MAX_LISTED = 50;
@@ -50,22 +46,6 @@ export function describeWatchEvent(event: RunEvent, folder: string): string | un
   if (event.type !== 'done') return undefined;
   const speech = event.noSpeech ? ', no speech' : '';
   return `${shownPath(event.path, folder)}: ${formatDuration(event.audioSeconds)} of audio${speech}`;
-}
-
-/** Relative to `folder` where that is inside it; printable. */
-export function shownPath(filePath: string, folder: string): string {
-  if (isObjectAddress(filePath)) return printable(filePath);
-  const relative = path.relative(folder, filePath);
-  const outside = relative === '' || relative.split(path.sep)[0] === '..';
-  return printable(outside ? filePath : relative);
-}
-
-/** A name or message cannot send control characters to the terminal. */
-export function printable(text: string): string {
-  return text.replace(/\p{Cc}/gu, (control) => {
-    const code = control.codePointAt(0) ?? 0;
-    return `\\x${code.toString(16).padStart(2, '0')}`;
-  });
 }
 
 /** `PATH: what happened [CODE]` */

@@ -1,6 +1,6 @@
 /** Which of the admitted counts `--slots auto` takes. */
 import { expect, test } from 'vitest';
-import { fastestSlots, type SlotChoice } from '../../../src/cli/capacity/auto-slots.ts';
+import { fastestSlots, type SlotChoice } from '../../../src/cli/capacity/standard-capacity.ts';
 import type { ModelEvidence } from '../../../src/core/evidence/evidence.ts';
 import { count, record, start } from '../../models/evidence/evidence-records.ts';
 

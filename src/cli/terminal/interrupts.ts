@@ -1,7 +1,6 @@
 /** The first Ctrl-C stops a command gently, the second hurries it, the third ends it at once. */
-import { WavepoolError } from '../core/errors.ts';
-import type { CliContext } from './context.ts';
-import { EXIT } from './exit-codes.ts';
+import { WavepoolError } from '../../core/errors.ts';
+import { type CliContext, EXIT } from './context.ts';
 
 export interface InterruptWatch extends Disposable {
   /** Aborted by the first interrupt. */

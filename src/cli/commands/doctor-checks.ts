@@ -7,8 +7,9 @@ import { promisify } from 'node:util';
 import type { Config } from '../../core/config.ts';
 import { toWavepoolError } from '../../core/errors.ts';
 import { missingCpuFeatures } from '../../engine/binding.ts';
-import { formatBytes } from '../output/quantities.ts';
-import { checkRedis } from './doctor-redis.ts';
+import { type Persistence, readPersistence } from '../../queue/redis/persistence.ts';
+import { findRedisServer } from '../../queue/redis/redis-binary.ts';
+import { formatBytes } from '../terminal/text.ts';
 
 const run = promisify(execFile);
 
@@ -16,6 +17,8 @@ const OLDEST_NODE = [20, 19] as const;
 const OLDEST_CMAKE = [3, 21] as const;
 const LOW_DISK_BYTES = 1024 ** 3;
 const LOW_MEMORY_BYTES = 1024 ** 3;
+const FSYNC_ALWAYS =
+  'redis-cli CONFIG SET appendfsync always, and the same in its configuration file';
 
 export interface Check {
   readonly name: string;
@@ -125,6 +128,55 @@ async function checkCpu(): Promise<Check> {
   if (lacking.length === 0) return { name, state: 'ok', detail: 'x64' };
   const fix = 'use a machine with an x86-64-v3 processor (2013 or newer)';
   return { name, state: 'missing', detail: `x64 without ${lacking.join(', ')}`, fix };
+}
+
+/**
+ * Whether the Redis that jobs are kept in is there, and what of them it keeps.
+ * @param installFix the command that installs a server program
+ */
+async function checkRedis(config: Config, installFix: string): Promise<Check> {
+  const name = 'redis';
+  const { redisUrl } = config;
+  try {
+    if (redisUrl !== undefined) return checkPersistence(await readPersistence(redisUrl));
+    const { path: program, version } = await findRedisServer(config);
+    return { name, state: 'ok', detail: `${program} ${version}` };
+  } catch (error) {
+    const detail = toWavepoolError(error).message;
+    const fix = redisUrl === undefined ? installFix : 'start that server, or correct --redis';
+    return { name, state: 'missing', detail, fix };
+  }
+}
+
+function checkPersistence({ version, appendOnly, fsync }: Persistence): Check {
+  const name = 'redis';
+  const warn = (detail: string, fix: string): Check => {
+    return { name, state: 'warning', detail: `an existing server, ${version}: ${detail}`, fix };
+  };
+  if (appendOnly === false) {
+    const fix = 'redis-cli CONFIG SET appendonly yes, and the same in its configuration file';
+    return warn('no append-only file, so a restart forgets jobs', fix);
+  }
+  switch (fsync) {
+    case 'everysec': {
+      const when = 'a power cut, or a kill -9 while the disk is busy';
+      return warn(
+        `appendfsync everysec, so ${when}, loses up to 2 s of confirmed work`,
+        FSYNC_ALWAYS,
+      );
+    }
+    case 'no':
+      return warn(
+        'appendfsync no, so a power cut loses what the kernel had not written',
+        FSYNC_ALWAYS,
+      );
+    case undefined: {
+      const detail = `an existing server, ${version}, that does not tell what it keeps`;
+      return { name, state: 'ok', detail };
+    }
+    default:
+      return { name, state: 'ok', detail: `an existing server, ${version}, appendfsync ${fsync}` };
+  }
 }
 
 async function checkModels(probes: DoctorProbes): Promise<Check> {

@@ -1,24 +1,21 @@
-/** Redis, queues of models, and the supervised worker processes that serve them: what `run` and `worker` stand on. */
-
-import path from 'node:path';
-import type { Config, LogLevel } from '../core/config.ts';
-import { createLogger } from '../core/logger.ts';
-import type { Tracing } from '../core/tracing.ts';
-import { WorkerSettings } from '../core/worker/worker-settings.ts';
-import type { InstalledModel } from '../models/store/model-store.ts';
-import type { AudioQueue } from '../queue/audio-queue.ts';
-import type { RedisAddress } from '../queue/redis/connection.ts';
-import type { WorkerCrash } from '../worker/supervisor/supervisor.ts';
-import { Supervisor } from '../worker/supervisor/supervisor.ts';
-import type { HeldOfQueue } from '../worker/supervisor/worker-process.ts';
-import type { Capacity } from './options/options.ts';
-import { DEFAULT_MODEL } from './options/options.ts';
-import type { Residency } from './options/residency-options.ts';
-import type { RedisAccess } from './redis-access.ts';
+/** Redis, the queue of a model, and the supervised worker processes that serve it: what `run`, `worker` and `serve` start. */
+import type { Config, LogLevel } from '../../core/config.ts';
+import { createLogger } from '../../core/logger.ts';
+import type { Tracing } from '../../core/tracing.ts';
+import { WorkerSettings } from '../../core/worker/worker-settings.ts';
+import type { InstalledModel } from '../../models/store/model-store.ts';
+import type { AudioQueue } from '../../queue/audio-queue.ts';
+import type { RedisAddress } from '../../queue/redis/connection.ts';
+import { Supervisor, type WorkerCrash } from '../../worker/supervisor/supervisor.ts';
+import type { HeldOfQueue } from '../../worker/supervisor/worker-process.ts';
+import type { RedisAccess } from '../access/redis-access.ts';
+import type { Capacity } from '../capacity/standard-capacity.ts';
+import { DEFAULT_MODEL, resultsFolder, uploadsFolder } from '../options/options.ts';
+import type { Residency } from './residency-options.ts';
 
 export interface FleetOptions {
   readonly config: Config;
-  /** Of each model, in their order; the first one's says how many workers there are. */
+  /** One for each model, in their order; the first one says how many workers there are. */
   readonly capacities: readonly Capacity[];
   readonly residency: Residency;
   /** At least one. */
@@ -28,27 +25,22 @@ export interface FleetOptions {
   readonly logLevel: LogLevel;
   /** Which workers `start` waits for. @defaultValue 'every' */
   readonly startsWith?: 'every' | 'first';
-  /** Of an input that is fetched from a URL. @defaultValue that of `UrlLimits` */
+  /** Largest input that is fetched from a URL. @defaultValue that of `UrlLimits` */
   readonly maxUrlBytes?: number;
   /** Ends the wait for a private Redis that does not come up. */
   readonly signal?: AbortSignal;
-  /** Of `queue`. @defaultValue none */
+  /** Traces what `queue` does. @defaultValue none */
   readonly tracing?: Tracing;
   readonly onCrash?: (crash: WorkerCrash) => void;
 }
 
-/** Where the transcripts of a data directory are. */
-export function resultsFolder(config: Config): string {
-  return path.join(config.dataDir, 'results');
-}
-
-/** Where the server puts what is uploaded. */
-export function uploadsFolder(config: Config): string {
-  return path.join(config.dataDir, 'uploads');
+/** The level of worker processes whose everyday messages nobody wants to read. */
+export function quietLogLevel(level: LogLevel): LogLevel {
+  return level === 'info' ? 'error' : level;
 }
 
 export class Fleet implements AsyncDisposable {
-  /** Of the first model. */
+  /** The queue of the first model. */
   readonly queue: AudioQueue;
   readonly address: RedisAddress;
   readonly #supervisor: Supervisor;
@@ -128,12 +120,12 @@ interface Place {
 /** The clients of Redis are loaded here, beside the worker processes that have been started before. */
 async function openPlace(options: FleetOptions): Promise<Place> {
   const { config, models, signal, tracing, logLevel } = options;
-  const { RedisAccess } = await import('./redis-access.ts');
+  const { RedisAccess } = await import('../access/redis-access.ts');
   const redis = await RedisAccess.open(config, signal, createLogger(logLevel, 'redis'));
   try {
     const { address } = redis;
     const model = models[0]?.entry.id ?? DEFAULT_MODEL;
-    const { AudioQueue } = await import('../queue/audio-queue.ts');
+    const { AudioQueue } = await import('../../queue/audio-queue.ts');
     const queue = await AudioQueue.open({ address, model, tracing, whenDisconnected: 'wait' });
     return { redis, queue };
   } catch (error) {
@@ -200,7 +192,7 @@ async function handBackTo(
     await first.handBack(jobs, workerIds);
     return;
   }
-  const { AudioQueue } = await import('../queue/audio-queue.ts');
+  const { AudioQueue } = await import('../../queue/audio-queue.ts');
   await using queue = await AudioQueue.open({ address, model, whenDisconnected: 'wait' });
   await queue.handBack(jobs, workerIds);
 }

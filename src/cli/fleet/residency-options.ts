@@ -1,7 +1,6 @@
 /** Options of commands with workers: when models leave memory, and when a worker counts as lost. */
-import type { Command } from 'commander';
-import { InvalidArgumentError, Option } from 'commander';
-import { parseBytes, parseDuration } from './options.ts';
+import { type Command, InvalidArgumentError, Option } from 'commander';
+import { parseBytes, parseDuration, parseWhole } from '../options/options.ts';
 
 /** Far more than any batch takes. */
 const HANG_LIMIT_MS = 600_000;
@@ -9,6 +8,9 @@ const HANG_LIMIT_MS = 600_000;
 const LOCK_DURATION_MS = 60_000;
 /** A lock is renewed twice in its time: a pause of the event loop must not lose it. */
 const SHORTEST_LOCK_MS = 2_000;
+const MAX_LIVE_STREAMS = 16;
+/** Without evidence for the mode `streaming` it is one. */
+const LIVE_STREAMS = 4;
 
 /** When models leave memory, and what they may take of it. */
 export interface ResidencyOptions {
@@ -44,7 +46,7 @@ export function addResidencyOptions(command: Command): Command {
         '--max-loaded-models <n>',
         'more evict the one used least recently; 0 has no limit',
       )
-        .argParser(parseLimit)
+        .argParser(parseWhole(0, 10_000))
         .default(0),
     )
     .addOption(
@@ -80,16 +82,21 @@ export function addResidencyOptions(command: Command): Command {
     );
 }
 
+export function addLiveOption(command: Command): Command {
+  return command.addOption(
+    new Option(
+      '--live-streams <n>',
+      'live streams that one worker takes at once, as far as evidence admits; 0 takes none',
+    )
+      .argParser(parseWhole(0, MAX_LIVE_STREAMS))
+      .default(LIVE_STREAMS),
+  );
+}
+
 function parseLockDuration(text: string): number {
   const ms = parseDuration(text);
   if (ms >= SHORTEST_LOCK_MS) return ms;
   throw new InvalidArgumentError(`Use a time of at least ${SHORTEST_LOCK_MS / 1_000}s.`);
-}
-
-function parseLimit(text: string): number {
-  const limit = Number(text);
-  if (/^\d+$/.test(text) && limit <= 10_000) return limit;
-  throw new InvalidArgumentError('Use a whole number from 0 to 10000.');
 }
 
 export function residencyOf(options: ResidencyOptions): Residency {

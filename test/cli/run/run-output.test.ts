@@ -1,10 +1,10 @@
 import { PassThrough } from 'node:stream';
 import { expect, test } from 'vitest';
 import type { RunSummary } from '../../../src/bulk/summary.ts';
-import { capacityOf } from '../../../src/cli/options/options.ts';
-import { formatBytes, formatDuration } from '../../../src/cli/output/quantities.ts';
-import { describeProgress, showProgress } from '../../../src/cli/output/run-progress.ts';
-import { describeSummary, exitCodeOfRun, shownPath } from '../../../src/cli/output/run-report.ts';
+import { capacityOf } from '../../../src/cli/capacity/standard-capacity.ts';
+import { describeProgress, showProgress } from '../../../src/cli/run/run-progress.ts';
+import { describeSummary, exitCodeOfRun } from '../../../src/cli/run/run-report.ts';
+import { formatBytes, formatDuration, shownPath } from '../../../src/cli/terminal/text.ts';
 
 const SUMMARY: RunSummary = {
   found: 3,

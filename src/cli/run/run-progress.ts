@@ -1,9 +1,8 @@
 /** Shows how a run goes on: a bar on a terminal, a line from time to time elsewhere. */
 import { SingleBar } from 'cli-progress';
 import type { RunProgress } from '../../bulk/summary.ts';
-import type { Output } from '../context.ts';
-import { printLine } from '../context.ts';
-import { formatDuration, formatSpeed } from './quantities.ts';
+import { type Output, printLine } from '../terminal/context.ts';
+import { formatDuration, formatSpeed } from '../terminal/text.ts';
 
 const BAR_CHARACTERS = 24;
 const BAR_FRAMES_PER_SECOND = 5;

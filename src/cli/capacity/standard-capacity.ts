@@ -1,18 +1,81 @@
-/** `--slots auto`: the fastest count that evidence admits on this machine. */
-import { availableParallelism, cpus } from 'node:os';
+/**
+ * What a model's workers get on this machine without a measurement of it: as many processes as cores and memory allow, and with
+ * `--slots auto` the fastest count that evidence admits.
+ */
+import { arch, availableParallelism, cpus, freemem, platform, release, totalmem } from 'node:os';
 import type { Config } from '../../core/config.ts';
-import type { ModelEvidence } from '../../core/evidence/evidence.ts';
+import type { EvidenceMachine, ModelEvidence } from '../../core/evidence/evidence.ts';
 import { sha256OfFile } from '../../core/files/file-hash.ts';
 import { NativeEngine } from '../../engine/native-engine.ts';
 import { EvidenceStore } from '../../models/evidence/evidence-store.ts';
 import { peakBytes } from '../../models/evidence/session-cost.ts';
 import type { InstalledModel } from '../../models/store/model-store.ts';
 import { evidenceMode } from '../../worker/models/slot-admission.ts';
-import type { Capacity, CapacityOptions, Machine } from '../options/options.ts';
-import { capacityOf } from '../options/options.ts';
+import type { CapacityOptions } from './capacity-options.ts';
 
+/** Without evidence for more, one slot; what a slot is given at once is measured in docs/performance.md. */
+const AUTO_SLOTS = 1;
+const AUTO_BATCH = 8;
+const MAX_AUTO_WORKERS = 8;
+/** What a worker with one slot takes, with room to spare. */
+const WORKER_BYTES = 400 * 2 ** 20;
 /** Within this of the fastest, more slots in fewer processes win: they hold the weights once. */
 const AS_FAST = 0.95;
+
+/** Capacity as the workers are told. */
+export interface Capacity {
+  readonly slots: number;
+  /** Slot counts up to this one are taken without evidence. */
+  readonly unvalidatedSlots: number;
+  readonly batch: number;
+  readonly threads: number;
+  readonly workers: number;
+}
+
+/** What this machine has to offer. */
+export interface Machine {
+  /** As it stands in evidence. */
+  readonly cpu: string;
+  readonly cores: number;
+  readonly freeBytes: number;
+}
+
+export function thisMachine(): Machine {
+  const cores = availableParallelism();
+  return { cpu: cpus()[0]?.model.trim() || `${cores} cores`, cores, freeBytes: freemem() };
+}
+
+/** This machine, as evidence names it. */
+export function evidenceMachine(): EvidenceMachine {
+  const { cpu, cores } = thisMachine();
+  return { cpu, cores, memoryBytes: totalmem(), os: `${platform()} ${release()} ${arch()}` };
+}
+
+/** Worker processes that memory holds. */
+export function fittingWorkers(freeBytes: number): number {
+  return Math.floor(freeBytes / WORKER_BYTES);
+}
+
+/** Counts for what was left to us: a core for every compute thread, as far as memory goes. */
+export function capacityOf(
+  options: CapacityOptions,
+  machine: Pick<Machine, 'cores' | 'freeBytes'>,
+): Capacity {
+  const slots = options.unvalidatedSlots ?? (options.slots === 'auto' ? AUTO_SLOTS : options.slots);
+  const { threads } = options;
+  const fitting = Math.min(
+    Math.floor(machine.cores / (slots * threads)),
+    fittingWorkers(machine.freeBytes),
+    MAX_AUTO_WORKERS,
+  );
+  return {
+    slots,
+    unvalidatedSlots: options.unvalidatedSlots ?? 0,
+    batch: options.batch === 'auto' ? AUTO_BATCH : options.batch,
+    threads,
+    workers: options.workers === 'auto' ? Math.max(1, fitting) : options.workers,
+  };
+}
 
 export interface SlotChoice {
   /** Largest admitted count. */
@@ -21,7 +84,7 @@ export interface SlotChoice {
   readonly threads: number;
   /** Worker processes that were asked for; undefined = as many as pay. */
   readonly workers: number | undefined;
-  readonly machine: Machine & { readonly cpu: string };
+  readonly machine: Machine;
 }
 
 /**
@@ -59,7 +122,7 @@ export interface Admitted {
   readonly record: ModelEvidence | undefined;
 }
 
-const WITHOUT_EVIDENCE: Admitted = { count: 1, batch: 1, record: undefined };
+export const WITHOUT_EVIDENCE: Admitted = { count: 1, batch: 1, record: undefined };
 
 /** Without any evidence the addon is not even loaded for it. */
 export async function askEvidence(
@@ -90,7 +153,7 @@ export async function askEvidence(
 export function standardCapacity(
   options: CapacityOptions,
   { count, record }: Admitted,
-  machine: SlotChoice['machine'],
+  machine: Machine,
 ): Capacity {
   const plain = capacityOf(options, machine);
   if (options.slots !== 'auto' || options.unvalidatedSlots !== undefined) return plain;
@@ -99,9 +162,4 @@ export function standardCapacity(
   const { threads } = options;
   const slots = fastestSlots({ admitted: count, record, threads, workers, machine });
   return capacityOf({ ...options, slots }, machine);
-}
-
-/** As it stands in evidence. */
-export function cpuName(): string {
-  return cpus()[0]?.model.trim() || `${availableParallelism()} cores`;
 }

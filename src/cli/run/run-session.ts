@@ -2,47 +2,45 @@
 
 import { createHash } from 'node:crypto';
 import path from 'node:path';
-import { runDirectory } from '../bulk/run-directory.ts';
-import type { ScanEntry, ScanRoots } from '../bulk/scan.ts';
-import { type ObjectRoot, scanObjects } from '../bulk/scan-objects.ts';
-import type { RunEvent, RunSummary, RunTally } from '../bulk/summary.ts';
-import { watchInputs } from '../bulk/watch-inputs.ts';
-import type { Config, LogLevel } from '../core/config.ts';
-import type { RawAudioFormat } from '../core/job/job.ts';
-import type { JobResult } from '../core/results/job-result.ts';
-import { type ResultFormat, renderResult } from '../core/results/result-formats.ts';
-import type { Transcript } from '../core/results/transcript.ts';
-import { renderTranscript } from '../core/results/transcript-formats.ts';
-import type { ObjectPlace } from '../core/s3-settings.ts';
-import { NO_TRACING, type Tracing } from '../core/tracing.ts';
-import type { InstalledModel } from '../models/store/model-store.ts';
-import { openBucket } from '../storage/open-bucket.ts';
-import { openStorage } from '../storage/open-storage.ts';
-import { openTracing } from '../tracing/open-tracing.ts';
-import type { WorkerCrash } from '../worker/supervisor/supervisor.ts';
-import { chooseCapacity } from './capacity/auto-capacity.ts';
-import type { CliContext } from './context.ts';
-import { printLine } from './context.ts';
-import type { ExitCode } from './exit-codes.ts';
-import { EXIT } from './exit-codes.ts';
-import { Fleet, resultsFolder } from './fleet.ts';
-import type { InterruptWatch } from './interrupts.ts';
-import { isInterruption, watchInterrupts } from './interrupts.ts';
-import { DETECTOR_MODEL, openModels, pullModel } from './model-access.ts';
-import type { Capacity, CapacityOptions } from './options/options.ts';
-import { DEFAULT_RESIDENCY } from './options/residency-options.ts';
-import type { TaskChoice } from './options/task-options.ts';
-import { assertModelHas } from './options/transcribe-options.ts';
-import type { ProgressView } from './output/run-progress.ts';
-import { NO_PROGRESS, showProgress } from './output/run-progress.ts';
+import { runDirectory } from '../../bulk/run-directory.ts';
+import type { ScanEntry, ScanRoots } from '../../bulk/scan.ts';
+import { type ObjectRoot, scanObjects } from '../../bulk/scan-objects.ts';
+import type { RunEvent, RunSummary, RunTally } from '../../bulk/summary.ts';
+import { watchInputs } from '../../bulk/watch-inputs.ts';
+import type { Config } from '../../core/config.ts';
+import type { RawAudioFormat } from '../../core/job/job.ts';
+import type { JobResult } from '../../core/results/job-result.ts';
+import { type ResultFormat, renderResult } from '../../core/results/result-formats.ts';
+import type { Transcript } from '../../core/results/transcript.ts';
+import { renderTranscript } from '../../core/results/transcript-formats.ts';
+import type { ObjectPlace } from '../../core/s3-settings.ts';
+import { NO_TRACING, type Tracing } from '../../core/tracing.ts';
+import { recognizerOptions } from '../../core/worker/model-options.ts';
+import { NativeEngine } from '../../engine/native-engine.ts';
+import type { InstalledModel } from '../../models/store/model-store.ts';
+import { openBucket } from '../../storage/open-bucket.ts';
+import { openStorage } from '../../storage/open-storage.ts';
+import { openTracing } from '../../tracing/open-tracing.ts';
+import type { WorkerCrash } from '../../worker/supervisor/supervisor.ts';
+import { openModels, pullModel } from '../access/model-access.ts';
+import { chooseCapacity } from '../capacity/auto-capacity.ts';
+import type { CapacityOptions } from '../capacity/capacity-options.ts';
+import type { Capacity } from '../capacity/standard-capacity.ts';
+import { Fleet, quietLogLevel } from '../fleet/fleet.ts';
+import { DEFAULT_RESIDENCY } from '../fleet/residency-options.ts';
+import { DETECTOR_MODEL, resultsFolder } from '../options/options.ts';
+import type { TaskChoice } from '../options/task-options.ts';
+import { type CliContext, EXIT, type ExitCode, printLine } from '../terminal/context.ts';
+import { type InterruptWatch, isInterruption, watchInterrupts } from '../terminal/interrupts.ts';
+import { shownPath } from '../terminal/text.ts';
+import { NO_PROGRESS, type ProgressView, showProgress } from './run-progress.ts';
 import {
   describeFailures,
   describeSummary,
   describeWatchEvent,
   exitCodeOfRun,
-  shownPath,
   summaryJson,
-} from './output/run-report.ts';
+} from './run-report.ts';
 
 /** Batches of work that wait in the queue for each slot: none ever starves, and a stop leaves little behind. */
 const LOOK_AHEAD_BATCHES = 4;
@@ -202,7 +200,8 @@ class RunSession {
       startsWith: 'first',
       signal,
       tracing: this.#tracing,
-      logLevel: logLevelOfRun(config.logLevel),
+      // Failed inputs are in the summary; what the workers say about them would only get in the way.
+      logLevel: quietLogLevel(config.logLevel),
       onCrash: (crash) => {
         if (!quiet) this.#say(describeCrash(crash));
       },
@@ -265,16 +264,30 @@ class RunSession {
   }
 }
 
+/**
+ * Asks the model itself whether it can do what is asked. Where nothing special is asked for, the addon is not even loaded.
+ * @throws {WavepoolError} OPTION_UNSUPPORTED, or why the model cannot be read
+ */
+async function assertModelHas(
+  { path, entry }: InstalledModel,
+  { job, capacity }: TaskChoice & { readonly capacity: () => Promise<Capacity> },
+  { addonPath }: Pick<Config, 'addonPath'>,
+): Promise<void> {
+  if (job.task === 'vad') return;
+  const { language, translate, prompt, words } = job.options ?? {};
+  const wishes = { language, translate, prompt, words };
+  if (Object.values(wishes).every((wish) => wish === undefined)) return;
+  const { threads, batch: maxBatch } = await capacity();
+  const engine = new NativeEngine({ addon: addonPath });
+  const { info } = await engine.planModel(path, { mode: 'offline', threads, maxBatch });
+  recognizerOptions(wishes, entry.id, info);
+}
+
 /** The text is one line; where speakers are told apart each turn is. */
 function linesOf(transcript: Transcript): string[] {
   const told = transcript.segments.some(({ speaker }) => speaker !== undefined);
   if (!told) return [transcript.text];
   return renderTranscript(transcript, 'txt').trimEnd().split('\n');
-}
-
-/** Failed inputs are in the summary; the workers' own words about them would only get in the way. */
-function logLevelOfRun(level: LogLevel): LogLevel {
-  return level === 'info' ? 'error' : level;
 }
 
 function describeCrash({ exitCode, signal, jobs }: WorkerCrash): string {
