@@ -1,9 +1,5 @@
 import { expect, test } from 'vitest';
-import {
-  normalizedWords,
-  wordErrorRate,
-  wordErrors,
-} from '../../../src/core/results/word-error-rate.ts';
+import { normalizedWords, wordErrorRate, wordErrors } from './word-error-rate.ts';
 
 test('case, punctuation, hyphens and titles do not count', () => {
   expect(normalizedWords("He’s NOT ill-disposed, Mr. O'Neil!")).toEqual([
