@@ -10,8 +10,7 @@ import {
   RESULT_FORMATS,
   type ResultFormat,
 } from '../../core/results/result-formats.ts';
-import { spokenLanguage } from '../../core/worker/model-options.ts';
-import { assertModelDoes, jobTaskOf } from '../../core/worker/model-task.ts';
+import { assertModelDoes, jobTaskOf, spokenLanguage } from '../../core/worker/model-abilities.ts';
 import { CATALOGUE } from '../../models/catalogue/catalogue.ts';
 import { DEFAULT_MODEL, DETECTOR_MODEL, parseDuration, parseListOf } from './options.ts';
 
