@@ -8,7 +8,7 @@ import { spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { wordErrorRate } from '../dist/src/core/results/word-error-rate.js';
+import { wordErrorRate } from '../dist/test/support/word-error-rate.js';
 import { prepareSherpaModel, Sherpa } from './sherpa.mjs';
 import { percent } from './tables.mjs';
 

@@ -13,10 +13,15 @@ export type {
 } from './client/batches.ts';
 export type { EventFeed } from './client/event-feed.ts';
 export type { EventFilter, FollowOptions } from './client/events.ts';
-export type { CallOptions } from './client/fleet.ts';
-export type { JobFilter, JobSource } from './client/job-input.ts';
-export type { ClientJob, ClientOutcome, SubmitOptions } from './client/jobs.ts';
+export type {
+  ClientJob,
+  ClientOutcome,
+  JobFilter,
+  JobSource,
+  SubmitOptions,
+} from './client/jobs.ts';
 export type { LiveOptions } from './client/live.ts';
+export type { CallOptions } from './client/transport.ts';
 export type { UploadOptions } from './client/uploads.ts';
 export { WavepoolClient, type WavepoolClientOptions } from './client/wavepool-client.ts';
 export { ERROR_CODES, type ErrorCode, WavepoolError } from './core/errors.ts';
@@ -50,6 +55,10 @@ export type {
 } from './core/http/webhook-message.ts';
 export type { RateLimit, TenantRules } from './core/job/tenant.ts';
 export type { LiveEvent } from './core/live/live-api.ts';
-export type { SpeechActivity, SpeechActivitySegment } from './core/results/speech-activity.ts';
-export type { Transcript, TranscriptSegment } from './core/results/transcript.ts';
+export type {
+  SpeechActivity,
+  SpeechActivitySegment,
+  Transcript,
+  TranscriptSegment,
+} from './core/results/job-result.ts';
 export type { ControlOutcome, ModelSettings, SwapStrategy } from './core/worker/control.ts';

@@ -31,16 +31,23 @@ export {
 } from './core/job/job.ts';
 export { NewSchedule } from './core/job/schedule.ts';
 export { RateLimit, TenantRules } from './core/job/tenant.ts';
-export { JobResult } from './core/results/job-result.ts';
+export {
+  JobResult,
+  SpeechActivity,
+  SpeechActivitySegment,
+  Transcript,
+  TranscriptSegment,
+  TranscriptWarning,
+} from './core/results/job-result.ts';
 export {
   FORMATS_OF_TASK,
   RESULT_FORMATS,
   type ResultFormat,
   renderResult,
+  renderSpeech,
+  SPEECH_FORMATS,
+  type SpeechFormat,
 } from './core/results/result-formats.ts';
-export { SpeechActivity, SpeechActivitySegment } from './core/results/speech-activity.ts';
-export { renderSpeech, SPEECH_FORMATS, type SpeechFormat } from './core/results/speech-formats.ts';
-export { Transcript, TranscriptSegment, TranscriptWarning } from './core/results/transcript.ts';
 export {
   renderTranscript,
   TRANSCRIPT_FORMATS,

@@ -92,6 +92,16 @@ const SUBFOLDERS: Record<string, Record<string, string[]>> = {
     housekeeping: [],
     '.': ['job', 'live', 'models', 'parts'],
   },
+  'src/cli': {
+    terminal: [],
+    options: ['terminal'],
+    access: ['terminal', 'options'],
+    capacity: ['terminal', 'options'],
+    fleet: ['terminal', 'options', 'access', 'capacity'],
+    run: ['terminal', 'options', 'access', 'capacity', 'fleet'],
+    commands: ['terminal', 'options', 'access', 'capacity', 'fleet', 'run'],
+    '.': ['terminal', 'commands'],
+  },
   'src/storage': {
     '.': [],
     s3: ['.'],

@@ -1,6 +1,6 @@
 /** Parts in which several programs transcribe the same audio: how they are planned, run and shown. */
 import os from 'node:os';
-import { wordErrorRate } from '../../dist/src/core/results/word-error-rate.js';
+import { wordErrorRate } from '../../dist/test/support/word-error-rate.js';
 import { interleave } from '../rounds.mjs';
 import { contestChart, contestTable } from '../tables.mjs';
 

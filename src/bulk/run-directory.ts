@@ -16,14 +16,13 @@ import path from 'node:path';
 import { toWavepoolError } from '../core/errors.ts';
 import type { DoneRecord, OutputFile } from '../core/files/run-manifest.ts';
 import type { NewJob, OmitEach, RawAudioFormat } from '../core/job/job.ts';
-import type { JobResult } from '../core/results/job-result.ts';
+import type { JobResult, Transcript } from '../core/results/job-result.ts';
 import {
   assertFormats,
   RESULT_MEDIA_TYPES,
   type ResultFormat,
   renderResult,
 } from '../core/results/result-formats.ts';
-import type { Transcript } from '../core/results/transcript.ts';
 import type { AudioQueue } from '../queue/audio-queue.ts';
 import type { Bucket } from '../storage/open-bucket.ts';
 import type { ResultStore } from '../storage/result-store.ts';

@@ -36,10 +36,6 @@ export interface ObjectScanOptions {
 /** Whoever starts a command wants to hear soon that the address is wrong. */
 const FIRST_LOOK_MS = 5_000;
 
-export function isObjectAddress(given: string): boolean {
-  return given.startsWith('s3://');
-}
-
 /**
  * Finds out what each address names: an object, or else all objects below it. What lies below another one is listed with that.
  * @throws {WavepoolError} INVALID_REQUEST, INPUT_NOT_FOUND, STORAGE_FORBIDDEN, STORAGE_UNAVAILABLE, STORAGE_UNSUITABLE

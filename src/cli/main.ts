@@ -2,10 +2,8 @@
 /** The `wavepool` program: the process's streams, environment and signals for the commands. */
 import process from 'node:process';
 import { processEnvironment, readConfig } from '../core/config.ts';
-import type { CliContext } from './context.ts';
-import { printLine } from './context.ts';
-import { EXIT, exitCodeOf } from './exit-codes.ts';
 import { runCommandLine } from './program.ts';
+import { type CliContext, EXIT, exitCodeOf, printLine } from './terminal/context.ts';
 
 function onInterrupt(handler: () => void): () => void {
   process.on('SIGINT', handler);

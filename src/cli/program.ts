@@ -1,19 +1,11 @@
 /** The `wavepool` command line: its commands, and how a command line becomes an exit code. */
 import { Command, CommanderError } from 'commander';
+import { type ErrorCode, WavepoolError } from '../core/errors.ts';
 import { packageVersion } from '../core/package-version.ts';
-import type { CliContext } from './context.ts';
-import type { DoctorProbes } from './doctor/doctor-checks.ts';
-import type { ExitCode } from './exit-codes.ts';
-import { EXIT, exitCodeOf } from './exit-codes.ts';
-import { DEFAULT_MODEL } from './options/options.ts';
-import { reportFailure } from './output/failure-report.ts';
+import type { DoctorServices } from './commands/doctor-command.ts';
+import { type CliContext, EXIT, type ExitCode, exitCodeOf, printLine } from './terminal/context.ts';
 
-export interface ProgramServices {
-  /** See `DoctorProbes`. */
-  readonly loadAddon: (config: CliContext['config']) => Promise<string>;
-}
-
-type AddCommand = (program: Command, context: CliContext, services: ProgramServices) => void;
+type AddCommand = (program: Command, context: CliContext, services: DoctorServices) => void;
 
 /** In the order of the help. Each brings its own part of the product, so only the one that is wanted is loaded. */
 const COMMANDS: Readonly<Record<string, () => Promise<AddCommand>>> = {
@@ -33,18 +25,14 @@ const COMMANDS: Readonly<Record<string, () => Promise<AddCommand>>> = {
   models: async () => (await import('./commands/models-command.ts')).addModelsCommand,
   framework: async () => (await import('./commands/framework-command.ts')).addFrameworkCommand,
   bench: async () => (await import('./commands/bench-command.ts')).addBenchCommand,
-  doctor: async () => {
-    const { addDoctorCommand } = await import('./commands/doctor-command.ts');
-    return (program, context, services) =>
-      addDoctorCommand(program, context, (config) => probesOf(config, context, services));
-  },
+  doctor: async () => (await import('./commands/doctor-command.ts')).addDoctorCommand,
 };
 
 /** @param wanted the command to be loaded; all of them when it is none */
 async function buildProgram(
   wanted: string | undefined,
   context: CliContext,
-  services: ProgramServices,
+  services: DoctorServices,
 ): Promise<Command> {
   const program = new Command('wavepool')
     .description('durable batch processing of audio on your own hardware')
@@ -66,7 +54,7 @@ async function buildProgram(
 export async function runCommandLine(
   argv: readonly string[],
   context: CliContext,
-  services: ProgramServices,
+  services: DoctorServices,
 ): Promise<ExitCode> {
   try {
     const program = await buildProgram(argv[0], context, services);
@@ -80,23 +68,36 @@ export async function runCommandLine(
   }
 }
 
-function probesOf(
-  config: CliContext['config'],
-  context: CliContext,
-  services: ProgramServices,
-): DoctorProbes {
-  return {
-    config,
-    loadAddon: () => services.loadAddon(config),
-    missingModels: () => missingModels(config, context),
-  };
-}
+/** What a person at the terminal can do. Codes without a line explain themselves. */
+const WAYS_OUT: Partial<Record<ErrorCode, string>> = {
+  ADDON_MISSING:
+    '`wavepool doctor --build` compiles it; in a checkout `npm run quickstart` does all set-up',
+  CPU_UNSUPPORTED: 'use a machine with an x86-64-v3 processor (2013 or newer)',
+  CAPACITY_UNVALIDATED:
+    'use --slots auto, or --unvalidated-slots N to try a count at your own risk',
+  FFMPEG_MISSING: 'install ffmpeg; `wavepool doctor` shows the command',
+  INSUFFICIENT_MEMORY: 'use fewer --slots, --workers or a smaller --batch',
+  MODEL_DOWNLOAD_FAILED:
+    'the same command goes on where it stopped; a file fetched elsewhere goes in with `wavepool models import FILE`',
+  MODEL_FILE_INVALID:
+    'a model that is installed is repaired by `wavepool models remove ID` and `wavepool models pull ID`',
+  MODEL_UNKNOWN: '`wavepool models list` shows the models there are',
+  NO_WORKER: '`wavepool status` shows the workers there are; start one with `wavepool worker`',
+  OUTPUT_BUSY: 'wait for the other run to end, or choose another --out',
+  REDIS_UNAVAILABLE: 'check that the server of --redis runs and can be reached',
+  STORAGE_UNSUITABLE: 'docs/operations.md says under "Shared storage" what a bucket must do',
+  STORAGE_FULL:
+    'make room or check the permissions, then run the same command: it goes on where it was',
+};
 
-async function missingModels(config: CliContext['config'], context: CliContext): Promise<string[]> {
-  const { DETECTOR_MODEL, openModels } = await import('./model-access.ts');
-  const needed: readonly string[] = [DEFAULT_MODEL, DETECTOR_MODEL];
-  const listed = await openModels(config, context).list();
-  return listed
-    .filter(({ entry, state }) => needed.includes(entry.id) && state !== 'installed')
-    .map(({ entry }) => entry.id);
+/** Says what went wrong and what to do about it. */
+function reportFailure(context: CliContext, error: unknown): void {
+  if (!(error instanceof WavepoolError)) {
+    const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
+    printLine(context.stderr, `wavepool: unexpected error: ${text}`);
+    return;
+  }
+  printLine(context.stderr, `wavepool: ${error.message} [${error.code}]`);
+  const wayOut = WAYS_OUT[error.code];
+  if (wayOut !== undefined) printLine(context.stderr, `  ${wayOut}`);
 }

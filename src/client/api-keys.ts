@@ -5,9 +5,8 @@ import {
   type ApiKeyResource,
   CreatedApiKeyResource,
 } from '../core/http/api-key.ts';
-import type { CallOptions } from './fleet.ts';
-import { answerAs, noAnswer } from './read-answer.ts';
-import { apiPath, type Transport } from './transport.ts';
+import { answerAs, noAnswer } from './answers.ts';
+import { apiPath, type CallOptions, type Transport } from './transport.ts';
 
 export class ApiKeys {
   readonly #transport: Transport;

@@ -15,14 +15,17 @@ import type { OmitEach } from '../core/job/job.ts';
 import { parseLeniently } from '../core/lenient-parse.ts';
 import type { ResultFormat } from '../core/results/result-formats.ts';
 import type { BatchWebhookBody } from '../core/webhook.ts';
+import { answerAs, itemsOfPages, readLines } from './answers.ts';
 import type { EventFeed } from './event-feed.ts';
 import { batchEvents, type FollowOptions } from './events.ts';
-import type { CallOptions } from './fleet.ts';
-import { type InputDetails, inputOf, type JobFilter, type JobSource } from './job-input.ts';
-import type { SubmitOptions } from './jobs.ts';
-import { answerAs } from './read-answer.ts';
-import { readLines } from './read-lines.ts';
-import { apiPath, type Transport } from './transport.ts';
+import {
+  type InputDetails,
+  inputOf,
+  type JobFilter,
+  type JobSource,
+  type SubmitOptions,
+} from './jobs.ts';
+import { apiPath, type CallOptions, type Transport } from './transport.ts';
 import type { Uploads } from './uploads.ts';
 
 /** What all jobs of a batch have in common; everything has a default. */
@@ -100,14 +103,11 @@ export class Batches {
     { signal }: CallOptions = {},
   ): AsyncGenerator<BatchResource> {
     const { pageSize: limit, ...rest } = filter;
-    let cursor: string | undefined;
-    do {
+    yield* itemsOfPages((cursor) => {
       const query = { ...rest, limit, cursor };
       const request = { method: 'GET', path: '/v1/batches', query, signal } as const;
-      const page = await this.#transport.send(request, answerAs(BatchPageResource));
-      yield* page.items;
-      cursor = page.nextCursor ?? undefined;
-    } while (cursor !== undefined);
+      return this.#transport.send(request, answerAs(BatchPageResource));
+    });
   }
 
   /**
@@ -120,14 +120,11 @@ export class Batches {
     { signal }: CallOptions = {},
   ): AsyncGenerator<BatchItemResource> {
     const path = apiPath`/v1/batches/${id}/items`;
-    let cursor: string | undefined;
-    do {
+    yield* itemsOfPages((cursor) => {
       const query = { state, limit, cursor };
       const request = { method: 'GET', path, query, signal } as const;
-      const page = await this.#transport.send(request, answerAs(BatchItemPage));
-      yield* page.items;
-      cursor = page.nextCursor ?? undefined;
-    } while (cursor !== undefined);
+      return this.#transport.send(request, answerAs(BatchItemPage));
+    });
   }
 
   /**

@@ -2,9 +2,8 @@
 import { BATCH_END_EVENT, JOB_END_EVENTS, ServiceEvent } from '../core/http/events.ts';
 import { parseLeniently } from '../core/lenient-parse.ts';
 import { EventFeed } from './event-feed.ts';
-import type { CallOptions } from './fleet.ts';
 import type { SseMessage } from './sse-parser.ts';
-import { apiPath, type Transport } from './transport.ts';
+import { apiPath, type CallOptions, type Transport } from './transport.ts';
 
 export interface FollowOptions extends CallOptions {
   /** Begin after this event: the `lastEventId` of an earlier feed of the same kind. */

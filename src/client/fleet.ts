@@ -15,17 +15,13 @@ import {
 import { RateLimitResource } from '../core/http/tenant-api.ts';
 import type { RateLimit } from '../core/job/tenant.ts';
 import type { ControlOutcome } from '../core/worker/control.ts';
-import { answerAs, noAnswer } from './read-answer.ts';
-import { apiPath, type Transport } from './transport.ts';
+import { answerAs, noAnswer } from './answers.ts';
+import { apiPath, type CallOptions, type Transport } from './transport.ts';
 
 /** The answer of a server takes a moment longer than those of its workers. */
 const ANSWER_MARGIN_MS = 30_000;
 /** The server's own limit when none is given. */
 const CONTROL_TIMEOUT_MS = 600_000;
-
-export interface CallOptions {
-  readonly signal?: AbortSignal | undefined;
-}
 
 export class Models {
   readonly #transport: Transport;

@@ -6,20 +6,46 @@ import {
   JobPage,
   type JobRequestBody,
   JobResource,
+  type JobState,
 } from '../core/http/api.ts';
 import type { ServiceEvent } from '../core/http/events.ts';
 import type { OmitEach } from '../core/job/job.ts';
-import { asSpeechActivity, asTranscript, JobResult } from '../core/results/job-result.ts';
+import {
+  asSpeechActivity,
+  asTranscript,
+  JobResult,
+  type SpeechActivity,
+  type Transcript,
+} from '../core/results/job-result.ts';
 import type { ResultFormat } from '../core/results/result-formats.ts';
-import type { SpeechActivity } from '../core/results/speech-activity.ts';
-import type { Transcript } from '../core/results/transcript.ts';
+import { answerAs, itemsOfPages } from './answers.ts';
+import type { AudioSource } from './audio-source.ts';
 import type { EventFeed } from './event-feed.ts';
 import { type FollowOptions, jobEvents } from './events.ts';
-import type { CallOptions } from './fleet.ts';
-import { type InputDetails, inputOf, type JobFilter, type JobSource } from './job-input.ts';
-import { answerAs } from './read-answer.ts';
-import { apiPath, type Transport } from './transport.ts';
+import { apiPath, type CallOptions, type Transport } from './transport.ts';
 import type { Uploads } from './uploads.ts';
+
+export type InputDetails = Pick<JobRequestBody['input'], 'name' | 'rawFormat'>;
+
+/** Exactly one of these. */
+export type JobSource =
+  /** Sent to the server first: see `Uploads.create`. */
+  | { readonly file: AudioSource }
+  | { readonly uploadId: string }
+  /** Fetched by the worker when it gets to the job. */
+  | { readonly url: string }
+  /** A file of the server, inside its input roots. */
+  | { readonly serverPath: string }
+  /** `s3://BUCKET/KEY`, below an object root of server and worker. */
+  | { readonly object: string };
+
+export interface JobFilter {
+  readonly state?: JobState | undefined;
+  readonly model?: string | undefined;
+  readonly tenant?: string | undefined;
+  /** Asked for at once, at most 200. @defaultValue 50 */
+  readonly pageSize?: number | undefined;
+}
 
 /** A job to submit; everything but its source has a default. */
 export type ClientJob = OmitEach<JobRequestBody, 'input'> & InputDetails & JobSource;
@@ -59,7 +85,7 @@ export class Jobs {
       {
         method: 'POST',
         path: '/v1/jobs',
-        json: { ...settingsOf(job), input },
+        json: { ...splitJob(job).settings, input },
         headers: { 'idempotency-key': idempotencyKey },
         idempotent: true,
         signal,
@@ -84,12 +110,7 @@ export class Jobs {
     filter: JobFilter = {},
     options: CallOptions = {},
   ): AsyncGenerator<JobResource, void> {
-    let cursor: string | undefined;
-    do {
-      const page = await this.listPage({ ...filter, cursor }, options);
-      yield* page.items;
-      cursor = page.nextCursor ?? undefined;
-    } while (cursor !== undefined);
+    yield* itemsOfPages((cursor) => this.listPage({ ...filter, cursor }, options));
   }
 
   /** One page; `cursor` is the `nextCursor` of the page before. */
@@ -193,8 +214,20 @@ function errorOfFailure({ code, message }: FailureResource): WavepoolError {
   return failureToError(`${code}: ${message}`);
 }
 
-/** What is left of a job without its input. */
-function settingsOf(job: ClientJob): OmitEach<JobRequestBody, 'input'> {
+/** The input of a request, after its file was sent. */
+export async function inputOf(
+  source: JobSource & InputDetails,
+  uploads: Uploads,
+  signal: AbortSignal | undefined,
+): Promise<JobRequestBody['input']> {
+  const { file, input } = splitJob(source);
+  if (file === undefined) return input;
+  const upload = await uploads.create(file, { name: input.name, signal });
+  return { ...input, uploadId: upload.id, name: upload.name };
+}
+
+/** Where the audio is, and everything else. Callers without types may give no source or several: the server says so. */
+function splitJob<Job extends JobSource & InputDetails>(job: Job) {
   const { file, uploadId, url, serverPath, object, name, rawFormat, ...settings } = {
     file: undefined,
     uploadId: undefined,
@@ -203,5 +236,5 @@ function settingsOf(job: ClientJob): OmitEach<JobRequestBody, 'input'> {
     object: undefined,
     ...job,
   };
-  return settings;
+  return { file, input: { path: serverPath, uploadId, url, object, name, rawFormat }, settings };
 }

@@ -2,9 +2,10 @@
 import { WavepoolError } from '../core/errors.ts';
 import type { LiveFormat, LiveTranscribeSettingsInput } from '../core/live/live.ts';
 import { LiveEvent } from '../core/live/live-api.ts';
+import { unreachable } from './answers.ts';
 import { type AudioSource, audioBody, type OpenedBody } from './audio-source.ts';
 import { SseParser } from './sse-parser.ts';
-import { type Transport, unreachable } from './transport.ts';
+import type { Transport } from './transport.ts';
 
 export interface LiveOptions extends Partial<LiveFormat> {
   /** @defaultValue the server's */

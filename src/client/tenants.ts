@@ -8,9 +8,8 @@ import {
   TenantResource,
 } from '../core/http/tenant-api.ts';
 import type { TenantRules } from '../core/job/tenant.ts';
-import type { CallOptions } from './fleet.ts';
-import { answerAs, noAnswer } from './read-answer.ts';
-import { apiPath, type Transport } from './transport.ts';
+import { answerAs, noAnswer } from './answers.ts';
+import { apiPath, type CallOptions, type Transport } from './transport.ts';
 
 export class Tenants {
   readonly #transport: Transport;

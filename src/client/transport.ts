@@ -1,9 +1,26 @@
 /** Sends requests: address, key, time limits, repetition where it is safe, and errors with the server's codes. */
+import { setTimeout as sleep } from 'node:timers/promises';
 import { WavepoolError } from '../core/errors.ts';
+import { errorOfResponse, unreachable } from './answers.ts';
 import type { AudioBody, OpenedBody } from './audio-source.ts';
-import type { ClientClock } from './clock.ts';
-import { errorOfResponse } from './problem-response.ts';
 import { type FailedAttempt, pauseBeforeRetry, retryAfterOf } from './retry-policy.ts';
+
+/** What the client knows of time; tests bring their own. */
+export interface ClientClock {
+  /** Milliseconds that only grow. */
+  now(): number;
+  /** Rejects when the signal aborts. */
+  sleep(ms: number, signal?: AbortSignal): Promise<void>;
+}
+
+export const SYSTEM_CLOCK: ClientClock = {
+  now: () => performance.now(),
+  sleep: (ms, signal) => sleep(ms, undefined, signal === undefined ? {} : { signal }),
+};
+
+export interface CallOptions {
+  readonly signal?: AbortSignal | undefined;
+}
 
 export interface TransportOptions {
   /** Ends with a slash. */
@@ -213,15 +230,6 @@ function sendingFailure(error: unknown, body: OpenedBody | undefined): Failure {
   return { error: unreachable(error), kind: 'unknown' };
 }
 
-export function unreachable(thrown: unknown): WavepoolError {
-  if (thrown instanceof WavepoolError) return thrown;
-  // `fetch` says only that it failed; why is in the cause.
-  const root = thrown instanceof Error && thrown.cause instanceof Error ? thrown.cause : thrown;
-  const code = root instanceof Error && 'code' in root ? `${String(root.code)}: ` : '';
-  const words = root instanceof Error ? root.message : String(root);
-  return new WavepoolError('SERVER_UNREACHABLE', code + words, { cause: thrown });
-}
-
 export interface TimeLimit {
   readonly signal: AbortSignal;
   /** Idempotent. */
@@ -229,11 +237,11 @@ export interface TimeLimit {
 }
 
 /** Aborts its signal with SERVER_UNREACHABLE after the time, unless it is ended before. */
-export function timeLimit(ms: number, clock: ClientClock, what = 'no answer'): TimeLimit {
+export function timeLimit(ms: number, clock: ClientClock): TimeLimit {
   const late = new AbortController();
   const done = new AbortController();
   if (ms > 0) {
-    const error = new WavepoolError('SERVER_UNREACHABLE', `${what} within ${ms} ms`);
+    const error = new WavepoolError('SERVER_UNREACHABLE', `no answer within ${ms} ms`);
     // It rejects when it is ended.
     void clock.sleep(ms, done.signal).then(
       () => late.abort(error),

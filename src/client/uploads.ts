@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import { WavepoolError } from '../core/errors.ts';
 import { PresignResource, UploadResource } from '../core/http/api.ts';
+import { answerAs } from './answers.ts';
 import { type AudioBody, type AudioSource, audioBody } from './audio-source.ts';
-import { answerAs } from './read-answer.ts';
 import type { Transport } from './transport.ts';
 
 export interface UploadOptions {

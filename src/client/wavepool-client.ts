@@ -9,14 +9,13 @@ import type { LiveEvent } from '../core/live/live-api.ts';
 import { ApiKeys } from './api-keys.ts';
 import type { AudioSource } from './audio-source.ts';
 import { Batches } from './batches.ts';
-import { type ClientClock, SYSTEM_CLOCK } from './clock.ts';
 import type { EventFeed } from './event-feed.ts';
 import { type EventFilter, type FollowOptions, serviceEvents } from './events.ts';
 import { Models, Workers } from './fleet.ts';
 import { Jobs } from './jobs.ts';
 import { type LiveOptions, liveEvents } from './live.ts';
 import { Schedules, Tenants } from './tenants.ts';
-import { Transport } from './transport.ts';
+import { type ClientClock, SYSTEM_CLOCK, Transport } from './transport.ts';
 import { Uploads } from './uploads.ts';
 import { Webhooks } from './webhooks.ts';
 

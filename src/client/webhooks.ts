@@ -1,8 +1,7 @@
 /** What became of webhooks, and the secrets that sign them. */
 import { DeliveryList, DeliveryResource, SecretResource } from '../core/http/webhook-message.ts';
-import type { CallOptions } from './fleet.ts';
-import { answerAs } from './read-answer.ts';
-import { apiPath, type Transport } from './transport.ts';
+import { answerAs } from './answers.ts';
+import { apiPath, type CallOptions, type Transport } from './transport.ts';
 
 export class Webhooks {
   readonly #transport: Transport;

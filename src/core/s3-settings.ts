@@ -74,6 +74,11 @@ export function parseObjectAddress(text: string): ObjectAddress {
   throw new WavepoolError('INVALID_REQUEST', `${text} is not s3://BUCKET/KEY`);
 }
 
+/** Whether something that was typed is an address of this kind, well formed or not. */
+export function isObjectAddress(given: string): boolean {
+  return given.startsWith('s3://');
+}
+
 export function formatObjectAddress({ bucket, key }: ObjectAddress): string {
   return `s3://${bucket}/${key}`;
 }

@@ -4,7 +4,6 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { InputFailure } from '../../src/bulk/summary.ts';
 import { errorRow } from '../../src/core/errors.ts';
-import { normalizedWords, wordErrors } from '../../src/core/results/word-error-rate.ts';
 import {
   writeFullScale,
   writeHeaderOnly,
@@ -14,6 +13,7 @@ import {
 } from '../support/odd-audio.ts';
 import { BASE_CLIP, ffmpeg, writeNoise } from '../support/speech.ts';
 import { summaryOf } from '../support/wavepool-process.ts';
+import { normalizedWords, wordErrors } from '../support/word-error-rate.ts';
 import { Workplace } from '../support/workplace.ts';
 
 let place: Workplace;

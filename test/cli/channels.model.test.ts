@@ -1,10 +1,10 @@
 /** `wavepool run --channels split` over recordings of a call, as a user meets it. */
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { wordErrors } from '../../src/core/results/word-error-rate.ts';
 import { expectSaid, ffmpeg, type SpeechClip, speechClip } from '../support/speech.ts';
 import { parseSrt, parseVtt } from '../support/subtitles.ts';
 import { summaryOf } from '../support/wavepool-process.ts';
+import { wordErrors } from '../support/word-error-rate.ts';
 import { Workplace } from '../support/workplace.ts';
 
 const AGENT = speechClip('sense-0870.flac');

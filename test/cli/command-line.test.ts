@@ -1,11 +1,11 @@
 import { Command } from 'commander';
 import { expect, test } from 'vitest';
-import { modelsOf } from '../../src/cli/options/options.ts';
 import {
   addResidencyOptions,
   DEFAULT_RESIDENCY,
   residencyOf,
-} from '../../src/cli/options/residency-options.ts';
+} from '../../src/cli/fleet/residency-options.ts';
+import { modelsOf } from '../../src/cli/options/options.ts';
 import { runCli } from './run-cli.ts';
 
 const FOLDER = import.meta.dirname;

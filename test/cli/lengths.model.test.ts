@@ -1,8 +1,8 @@
 /** Speech of every length, from a syllable to minutes: all of it becomes text. */
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { wordErrorRate } from '../../src/core/results/word-error-rate.ts';
 import { ffmpeg, joinClips, SPEECH, speechClip } from '../support/speech.ts';
+import { wordErrorRate } from '../support/word-error-rate.ts';
 import { Workplace } from '../support/workplace.ts';
 
 const BOOK = ['sense-0870', 'sense-0880', 'sense-0890', 'sense-0920', 'sense-0930'];

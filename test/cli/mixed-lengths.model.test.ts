@@ -1,7 +1,7 @@
 /** Clips of very different lengths that share native batches: each says what it says alone, within its own time. */
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { Transcript } from '../../src/core/results/transcript.ts';
+import type { Transcript } from '../../src/core/results/job-result.ts';
 import { ffmpeg, longSpeech } from '../support/speech.ts';
 import { Workplace } from '../support/workplace.ts';
 

@@ -1,8 +1,8 @@
 /** The words themselves: how many are right, and that company in a batch changes none. */
 import { join, parse } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { wordErrorRate } from '../../src/core/results/word-error-rate.ts';
 import { ffmpeg, SPEECH, speechClip } from '../support/speech.ts';
+import { wordErrorRate } from '../support/word-error-rate.ts';
 import { Workplace } from '../support/workplace.ts';
 
 /** Parts of one reading, from and for so many seconds: lengths that batches mix. */

@@ -3,10 +3,9 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { PassThrough } from 'node:stream';
-import type { CliContext } from '../../src/cli/context.ts';
-import type { ExitCode } from '../../src/cli/exit-codes.ts';
-import { EXIT } from '../../src/cli/exit-codes.ts';
 import { runCommandLine } from '../../src/cli/program.ts';
+import type { CliContext, ExitCode } from '../../src/cli/terminal/context.ts';
+import { EXIT } from '../../src/cli/terminal/context.ts';
 import { readConfig } from '../../src/core/config.ts';
 
 export interface CliEnd {

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
-import type { ClientClock } from '../../src/client/clock.ts';
+import type { ClientClock } from '../../src/client/transport.ts';
 import { WavepoolClient, type WavepoolClientOptions } from '../../src/client/wavepool-client.ts';
 
 export interface SeenRequest {

@@ -1,4 +1,4 @@
-import type { SpeechActivity } from '../../src/core/results/speech-activity.ts';
+import type { SpeechActivity } from '../../src/core/results/job-result.ts';
 import { transcriptOf } from './transcript.ts';
 
 /** A valid result of a `vad` job with the given begins and ends. */

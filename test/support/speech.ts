@@ -5,7 +5,7 @@ import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { expect } from 'vitest';
-import { wordErrors } from '../../src/core/results/word-error-rate.ts';
+import { wordErrors } from './word-error-rate.ts';
 
 const run = promisify(execFile);
 const FOLDER = resolve(import.meta.dirname, '../fixtures/speech');

@@ -1,4 +1,4 @@
-import type { Transcript } from '../../src/core/results/transcript.ts';
+import type { Transcript } from '../../src/core/results/job-result.ts';
 
 /** A valid transcript with the given text. */
 export function transcriptOf(jobId: string, text: string): Transcript {

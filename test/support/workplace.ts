@@ -6,7 +6,7 @@ import { readConfig } from '../../src/core/config.ts';
 import { processState } from '../../src/core/files/process-identity.ts';
 import { type InputRecord, parseInputRecord } from '../../src/core/files/run-manifest.ts';
 import { parseServerRecord } from '../../src/core/files/server-record.ts';
-import { parseTranscript, type Transcript } from '../../src/core/results/transcript.ts';
+import { Transcript } from '../../src/core/results/job-result.ts';
 import { signalProcess } from './process-table.ts';
 import { temporaryFolder } from './redis.ts';
 import { type ProcessEnd, type StartOptions, WavepoolProcess } from './wavepool-process.ts';
@@ -75,7 +75,7 @@ export class Workplace implements AsyncDisposable {
   }
 
   async transcript(file: string): Promise<Transcript> {
-    return parseTranscript(JSON.parse(await this.read(file)));
+    return Transcript.parse(JSON.parse(await this.read(file)));
   }
 
   /** Content and time of change of every output, by name. */

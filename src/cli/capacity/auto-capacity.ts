@@ -1,8 +1,7 @@
 /**
  * `--slots auto --batch auto`: how each model is laid out on this machine. Typed, they measure it once and remember it; left
- * out, what is remembered is used, else the same rule every time (`auto-slots.ts`).
+ * out, what is remembered is used, else the same rule every time (`standard-capacity.ts`).
  */
-import { availableParallelism, totalmem } from 'node:os';
 import type { Config } from '../../core/config.ts';
 import type { TunedLayout, TuningIdentity, TuningRecord } from '../../core/evidence/tuning.ts';
 import { NativeEngine } from '../../engine/native-engine.ts';
@@ -11,11 +10,18 @@ import { type OpenLayoutFor, tune } from '../../models/tuning/tune.ts';
 import { tuningProcesses } from '../../models/tuning/tuning-process.ts';
 import { TuningStore } from '../../models/tuning/tuning-store.ts';
 import { type Clock, systemClock } from '../../runtime/clock.ts';
-import type { CliContext } from '../context.ts';
-import { printLine } from '../context.ts';
-import type { Capacity, CapacityOptions } from '../options/options.ts';
-import { fittingWorkers, thisMachine } from '../options/options.ts';
-import { type Admitted, askEvidence, cpuName, standardCapacity } from './auto-slots.ts';
+import { type CliContext, printLine } from '../terminal/context.ts';
+import type { CapacityOptions } from './capacity-options.ts';
+import {
+  type Admitted,
+  askEvidence,
+  type Capacity,
+  evidenceMachine,
+  fittingWorkers,
+  standardCapacity,
+  thisMachine,
+  WITHOUT_EVIDENCE,
+} from './standard-capacity.ts';
 
 /** A tuning goes on for at most about so long. */
 const BUDGET_MS = 15_000;
@@ -52,9 +58,9 @@ export async function chooseCapacity(
   model: InstalledModel,
   services: CapacityServices,
 ): Promise<Capacity> {
-  const machine = { ...thisMachine(), cpu: cpuName() };
+  const machine = thisMachine();
   const { config } = services;
-  const plain = standardCapacity(options, NOTHING_ADMITTED, machine);
+  const plain = standardCapacity(options, WITHOUT_EVIDENCE, machine);
   if (options.unvalidatedSlots !== undefined) return plain;
   if (options.slots !== 'auto' && options.batch !== 'auto') return plain;
   const admitted = await askEvidence(model, plain.batch, config);
@@ -73,8 +79,6 @@ export async function chooseCapacity(
   return { ...standard, ...chosen.chosen, workers: Math.min(chosen.chosen.workers, fitting) };
 }
 
-const NOTHING_ADMITTED: Admitted = { count: 1, batch: 1, record: undefined };
-
 /** What was typed as a number. */
 function fixedIn(options: CapacityOptions): Partial<TunedLayout> {
   const { slots, batch, threads, workers, tuning } = options;
@@ -92,13 +96,14 @@ function identityOf(
   fixed: Partial<TunedLayout>,
   { config, build }: CapacityServices,
 ): TuningIdentity {
+  const { cpu, cores, memoryBytes } = evidenceMachine();
   return {
     model: model.entry.id,
     checkpointSha256: model.record.weights.sha256,
     build: build?.() ?? new NativeEngine({ addon: config.addonPath }).build.identity,
-    cpu: cpuName(),
-    cores: availableParallelism(),
-    memoryBytes: totalmem(),
+    cpu,
+    cores,
+    memoryBytes,
     admitted: admitted.count,
     fixed,
   };

@@ -1,25 +1,30 @@
 /** `wavepool bench`: a quick look at what this machine does, without Redis and without peers. */
-import type { Command } from 'commander';
-import { Option } from 'commander';
+import { type Command, Option } from 'commander';
 import { WavepoolError } from '../../core/errors.ts';
 import { NativeEngine } from '../../engine/native-engine.ts';
 import { packageFolder } from '../../models/package-folder.ts';
-import { cpuName } from '../capacity/auto-slots.ts';
-import type { ModelSpeed } from '../capacity/bench-measure.ts';
+import { openModels } from '../access/model-access.ts';
+import { thisMachine } from '../capacity/standard-capacity.ts';
+import {
+  collect,
+  DETECTOR_MODEL,
+  MODELS_DIR,
+  parseCount,
+  parseDuration,
+  placesOf,
+} from '../options/options.ts';
+import { type CliContext, EXIT, printLine } from '../terminal/context.ts';
+import { isInterruption, watchInterrupts } from '../terminal/interrupts.ts';
+import { textTable } from '../terminal/text.ts';
 import {
   decodeSpeed,
   detectSpeed,
   type MeasureOptions,
+  type ModelSpeed,
   Recordings,
   recognizeSpeed,
   shapesFor,
-} from '../capacity/bench-measure.ts';
-import { type CliContext, printLine } from '../context.ts';
-import { EXIT } from '../exit-codes.ts';
-import { isInterruption, watchInterrupts } from '../interrupts.ts';
-import { DETECTOR_MODEL, MODELS_DIR, openModels } from '../model-access.ts';
-import { collect, parseCount, parseDuration, placesOf, thisMachine } from '../options/options.ts';
-import { textTable } from '../output/text-table.ts';
+} from './bench-measure.ts';
 
 const BATCH = 8;
 const TIME_MS = 3_000;
@@ -117,7 +122,7 @@ async function measure(
   const say = (what: string): void => {
     if (options.json !== true) printLine(context.stderr, `measuring ${what}`);
   };
-  const { cores } = thisMachine();
+  const { cpu, cores } = thisMachine();
   const engine = new NativeEngine({ addon: config.addonPath });
   await using recordings = await Recordings.open(engine, packageFolder('evidence/fixtures'));
   say('decoding');
@@ -134,7 +139,7 @@ async function measure(
     say(id);
     speeds.push({ id, ...(await recognizeSpeed(engine, path, recordings, shapes, limits)) });
   }
-  const machine = { cpu: cpuName(), cores, build: engine.build.identity };
+  const machine = { cpu, cores, build: engine.build.identity };
   return { machine, decode, vad, models: speeds };
 }
 

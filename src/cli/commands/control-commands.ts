@@ -1,6 +1,5 @@
 /** `wavepool models load`, `unload` and `reconfigure`: the models of workers that run. */
-import type { Command } from 'commander';
-import { Option } from 'commander';
+import { type Command, Option } from 'commander';
 import { isErrorCode, WavepoolError } from '../../core/errors.ts';
 import type {
   ControlCommandInput,
@@ -10,21 +9,18 @@ import type {
 import type { WorkerPresence } from '../../core/worker/status.ts';
 import { type ControlTargets, FleetControl } from '../../queue/fleet/control.ts';
 import { readPresence } from '../../queue/fleet/presence.ts';
-import { closeConnection, connect, openConnection } from '../../queue/redis/connection.ts';
-import type { CliContext } from '../context.ts';
-import { EXIT, type ExitCode, exitCodeOf } from '../exit-codes.ts';
-import { isInterruption, watchInterrupts } from '../interrupts.ts';
-import type { PlaceOptions } from '../options/options.ts';
+import { withConnection } from '../access/redis-access.ts';
+import { MAX_BATCH, MAX_SLOTS, MAX_THREADS } from '../capacity/capacity-options.ts';
 import {
   addQueueOptions,
   collect,
+  type PlaceOptions,
   parseCount,
   parseDuration,
-  placesOf,
 } from '../options/options.ts';
-import { printable } from '../output/run-report.ts';
-import { textTable } from '../output/text-table.ts';
-import { RedisAccess } from '../redis-access.ts';
+import { type CliContext, EXIT, type ExitCode, exitCodeOf } from '../terminal/context.ts';
+import { isInterruption, watchInterrupts } from '../terminal/interrupts.ts';
+import { printable, textTable } from '../terminal/text.ts';
 
 interface ControlOptions extends PlaceOptions {
   readonly worker: string[];
@@ -113,11 +109,15 @@ interface ReconfigureOptions extends ControlOptions, SettingsOptions {
 
 function addSettings(command: Command): Command {
   return command
-    .addOption(new Option('--slots <n>', 'sessions of the model').argParser(parseCount(16)))
+    .addOption(new Option('--slots <n>', 'sessions of the model').argParser(parseCount(MAX_SLOTS)))
     .addOption(
-      new Option('--batch <n>', 'segments computed together by one slot').argParser(parseCount(64)),
+      new Option('--batch <n>', 'segments computed together by one slot').argParser(
+        parseCount(MAX_BATCH),
+      ),
     )
-    .addOption(new Option('--threads <n>', 'compute threads of one slot').argParser(parseCount(64)))
+    .addOption(
+      new Option('--threads <n>', 'compute threads of one slot').argParser(parseCount(MAX_THREADS)),
+    )
     .addOption(
       new Option(
         '--busy-timeout <time>',
@@ -167,27 +167,25 @@ async function control(
   context: CliContext,
 ): Promise<void> {
   using watch = watchInterrupts(context, { onFirst: () => undefined });
-  await using redis = await RedisAccess.open(placesOf(context.config, options), watch.signal);
-  const { address } = redis;
-  const connection = openConnection(address, { role: 'fail-fast', name: 'control' });
-  await connect(connection, address);
+  const { signal } = watch;
+  const { timeout: timeoutMs } = options;
   try {
-    const workers = targetsOf(options, await readPresence(connection));
-    const { timeout: timeoutMs } = options;
-    const { signal } = watch;
-    const outcomes = await new FleetControl({ address, connection }).send(command, {
-      workers,
-      timeoutMs,
+    const outcomes = await withConnection(
+      options,
+      context,
+      async (connection, address) => {
+        const workers = targetsOf(options, await readPresence(connection));
+        const control = new FleetControl({ address, connection });
+        return control.send(command, { workers, timeoutMs, signal });
+      },
       signal,
-    });
+    );
     const text = options.json === true ? jsonOf(outcomes) : describeOutcomes(outcomes);
     context.stdout.write(text);
     context.exitCode = exitCodeOfControl(outcomes);
   } catch (error) {
     if (!isInterruption(error, watch)) throw error;
     context.exitCode = EXIT.interrupted;
-  } finally {
-    closeConnection(connection);
   }
 }
 
@@ -215,7 +213,7 @@ function jsonOf(outcomes: readonly ControlOutcome[]): string {
   return `${JSON.stringify({ outcomes })}\n`;
 }
 
-export function describeOutcomes(outcomes: readonly ControlOutcome[]): string {
+function describeOutcomes(outcomes: readonly ControlOutcome[]): string {
   const rows = outcomes.flatMap((outcome): string[][] => {
     const worker = `${printable(outcome.host)}:${outcome.pid}`;
     if (!outcome.ok) {

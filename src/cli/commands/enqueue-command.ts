@@ -1,34 +1,41 @@
 /** `wavepool enqueue`: adds jobs to a model's queue and leaves them to its workers. */
 import { createHash, randomUUID } from 'node:crypto';
-import type { Command } from 'commander';
-import { InvalidArgumentError, Option } from 'commander';
+import { createReadStream } from 'node:fs';
+import { basename } from 'node:path';
+import { type Command, Option } from 'commander';
 import { resolveRoots, type ScannedInput, scanInputs } from '../../bulk/scan.ts';
-import type { NewJob, OmitEach, RawAudioFormat } from '../../core/job/job.ts';
+import type { Config } from '../../core/config.ts';
+import type { JobId, NewJob, OmitEach, RawAudioFormat, UploadInput } from '../../core/job/job.ts';
 import {
   formatObjectAddress,
+  isObjectAddress,
   type ObjectAddress,
   parseObjectAddress,
 } from '../../core/s3-settings.ts';
 import { JobWebhookEvent } from '../../core/webhook.ts';
+import { UploadReferences } from '../../queue/access/upload-references.ts';
 import { AudioQueue } from '../../queue/audio-queue.ts';
+import type { RedisAddress } from '../../queue/redis/connection.ts';
+import { openStorage } from '../../storage/open-storage.ts';
+import type { UploadStore } from '../../storage/upload-store.ts';
 import { openTracing } from '../../tracing/open-tracing.ts';
-import type { CliContext } from '../context.ts';
-import { printLine } from '../context.ts';
-import { SharedUploads } from '../enqueue-uploads.ts';
-import { EXIT } from '../exit-codes.ts';
+import { RedisAccess } from '../access/redis-access.ts';
 import { addEffortOptions, type EffortOptions, effortOf } from '../options/effort-options.ts';
-import type { PlaceOptions } from '../options/options.ts';
 import {
   addInputFormatOption,
   addOutputOptions,
   addQueueOptions,
   addStorageOption,
+  type PlaceOptions,
   parseDuration,
+  parseListOf,
   placesOf,
+  resultsFolder,
+  uploadsFolder,
 } from '../options/options.ts';
 import { addTaskOptions, type TaskOptions, taskChoiceOf } from '../options/task-options.ts';
-import { describeProblem } from '../output/run-report.ts';
-import { RedisAccess } from '../redis-access.ts';
+import { describeProblem } from '../run/run-report.ts';
+import { type CliContext, EXIT, printLine } from '../terminal/context.ts';
 
 /** Inputs added in one call. */
 const CHUNK = 500;
@@ -74,7 +81,7 @@ export function addEnqueueCommand(program: Command, context: CliContext): void {
     .option('--webhook <url>', 'tell this address how each job ends')
     .addOption(
       new Option('--webhook-events <list>', `of ${JobWebhookEvent.options.join(', ')}`).argParser(
-        parseWebhookEvents,
+        parseListOf(JobWebhookEvent.options),
       ),
     );
   addEffortOptions(command);
@@ -93,8 +100,8 @@ async function enqueue(
   options: EnqueueOptions,
   context: CliContext,
 ): Promise<void> {
-  const objects = paths.filter((given) => given.startsWith('s3://')).map(parseObjectAddress);
-  const roots = await resolveRoots(paths.filter((given) => !given.startsWith('s3://')));
+  const objects = paths.filter(isObjectAddress).map(parseObjectAddress);
+  const roots = await resolveRoots(paths.filter((given) => !isObjectAddress(given)));
   const { model } = taskChoiceOf(options);
   const config = placesOf(context.config, options);
   await using redis = await RedisAccess.open(config);
@@ -206,9 +213,33 @@ function shownSource(source: Source): string {
   return 'bucket' in source ? formatObjectAddress(source) : source.path;
 }
 
-function parseWebhookEvents(text: string): JobWebhookEvent[] {
-  const events = text.split(',').map((event) => JobWebhookEvent.safeParse(event.trim()).data);
-  const known = events.filter((event) => event !== undefined);
-  if (known.length === events.length) return known;
-  throw new InvalidArgumentError(`Use a list of ${JobWebhookEvent.options.join(', ')}.`);
+/** Sends inputs that workers elsewhere are to read to the storage that they share. */
+class SharedUploads implements AsyncDisposable {
+  readonly #store: UploadStore;
+  readonly #references: UploadReferences;
+
+  private constructor(store: UploadStore, references: UploadReferences) {
+    this.#store = store;
+    this.#references = references;
+  }
+
+  /** @throws {WavepoolError} STORAGE_UNSUITABLE, STORAGE_FORBIDDEN, STORAGE_UNAVAILABLE, REDIS_UNAVAILABLE */
+  static async open(config: Config, address: RedisAddress): Promise<SharedUploads> {
+    const storage = await openStorage({ resultsDir: resultsFolder(config), s3: config.s3 });
+    const store = await storage.openUploads(uploadsFolder(config));
+    return new SharedUploads(store, await UploadReferences.open(address));
+  }
+
+  /** Sends a file, and keeps it for a job that is about to be added. */
+  async send(file: string, jobId: JobId, rawFormat?: RawAudioFormat): Promise<UploadInput> {
+    const { id } = await this.#store.write(createReadStream(file), {
+      maxBytes: Number.MAX_SAFE_INTEGER,
+    });
+    await this.#references.add(id, jobId);
+    return { kind: 'upload', id, name: basename(file), rawFormat };
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.#references[Symbol.asyncDispose]();
+  }
 }

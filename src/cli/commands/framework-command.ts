@@ -1,18 +1,19 @@
 /** `wavepool framework`: what all models of a build share. */
 import type { Command } from 'commander';
-import type { EvidenceStatus, FrameworkEvidence } from '../../core/evidence/evidence.ts';
-import { verdictOf } from '../../core/evidence/evidence.ts';
+import {
+  type EvidenceStatus,
+  type FrameworkEvidence,
+  verdictOf,
+} from '../../core/evidence/evidence.ts';
 import { NativeEngine } from '../../engine/native-engine.ts';
 import { EvidenceStore } from '../../models/evidence/evidence-store.ts';
 import { CheckoutTests } from '../../models/validation/checkout-tests.ts';
 import { FRAMEWORK_ENTRIES, validateFramework } from '../../models/validation/framework-gate.ts';
-import { evidenceMachine } from '../capacity/evidence-machine.ts';
-import type { CliContext } from '../context.ts';
-import { printLine } from '../context.ts';
-import { EXIT, type ExitCode } from '../exit-codes.ts';
-import { isInterruption, watchInterrupts } from '../interrupts.ts';
+import { evidenceMachine } from '../capacity/standard-capacity.ts';
 import { placesOf } from '../options/options.ts';
-import { textTable } from '../output/text-table.ts';
+import { type CliContext, EXIT, type ExitCode, printLine } from '../terminal/context.ts';
+import { isInterruption, watchInterrupts } from '../terminal/interrupts.ts';
+import { textTable } from '../terminal/text.ts';
 
 interface FrameworkOptions {
   readonly modelsDir?: string;

@@ -1,17 +1,22 @@
 /** `wavepool jobs`: looks at single jobs, cancels and retries them. */
-import type { Command } from 'commander';
-import { InvalidArgumentError, Option } from 'commander';
+import { type Command, Option } from 'commander';
+import type { Config } from '../../core/config.ts';
 import { WavepoolError } from '../../core/errors.ts';
 import { parseJobId } from '../../core/job/job.ts';
-import type { AudioQueue } from '../../queue/audio-queue.ts';
+import { AudioQueue } from '../../queue/audio-queue.ts';
 import { JOB_STATES, type JobState, type JobView } from '../../queue/jobs/job-view.ts';
-import type { CliContext } from '../context.ts';
-import { printLine } from '../context.ts';
-import { EXIT } from '../exit-codes.ts';
-import { openQueues, type Queues } from '../known-queues.ts';
-import type { PlaceOptions } from '../options/options.ts';
-import { addQueueOptions, parseCount, placesOf } from '../options/options.ts';
-import { describeJob, jobTable } from '../output/job-report.ts';
+import { readKnownModels } from '../../queue/jobs/known-models.ts';
+import { describeInput } from '../../storage/inputs.ts';
+import { RedisAccess, withConnectionTo } from '../access/redis-access.ts';
+import {
+  addQueueOptions,
+  type PlaceOptions,
+  parseCount,
+  parseListOf,
+  placesOf,
+} from '../options/options.ts';
+import { type CliContext, EXIT, printLine } from '../terminal/context.ts';
+import { formatDuration, printable, shownPath, textTable } from '../terminal/text.ts';
 
 interface JobsOptions extends PlaceOptions {
   readonly model?: string;
@@ -59,7 +64,7 @@ function addList(jobs: Command, context: CliContext): void {
     .description('show jobs, those that changed last first')
     .addOption(
       new Option('--state <list>', `comma-separated: ${JOB_STATES.join(', ')}`).argParser(
-        parseStates,
+        parseListOf(JOB_STATES),
       ),
     )
     .addOption(
@@ -143,12 +148,90 @@ async function find(queues: Queues, id: string): Promise<{ queue: AudioQueue; vi
   throw new WavepoolError('JOB_NOT_FOUND', id);
 }
 
-function parseStates(text: string): JobState[] {
-  const names = text.split(',').map((name) => name.trim());
-  return names.map((name) => {
-    const state = JOB_STATES.find((one) => one === name);
-    if (state === undefined)
-      throw new InvalidArgumentError(`Use a list of ${JOB_STATES.join(', ')}.`);
-    return state;
-  });
+interface Queues extends AsyncDisposable {
+  readonly all: readonly AudioQueue[];
+}
+
+/**
+ * The queues that a command looks through.
+ * @param model the only one; without it every model that has had a job
+ * @throws {WavepoolError} INVALID_REQUEST, REDIS_MISSING, REDIS_UNAVAILABLE, REDIS_UNSUITABLE
+ */
+async function openQueues(config: Config, model: string | undefined): Promise<Queues> {
+  const redis = await RedisAccess.open(config);
+  const all: AudioQueue[] = [];
+  const close = async (): Promise<void> => {
+    for (const queue of all) await queue.close();
+    await redis[Symbol.asyncDispose]();
+  };
+  try {
+    const { address } = redis;
+    const models = model === undefined ? await withConnectionTo(address, readKnownModels) : [model];
+    for (const each of models) all.push(await AudioQueue.open({ address, model: each }));
+    return { all, [Symbol.asyncDispose]: close };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+/** @param now milliseconds since 1970 */
+function jobTable(views: readonly JobView[], now: number, folder: string): string {
+  if (views.length === 0) return 'no jobs\n';
+  const rows = views.map((view) => [
+    view.id,
+    view.data.model,
+    view.state,
+    `${formatDuration(Math.max(0, now - view.data.submittedAt) / 1_000)} ago`,
+    shownPath(inputOf(view), folder),
+    noteOf(view),
+  ]);
+  return textTable([['job', 'model', 'state', 'submitted', 'input', 'note'], ...rows]);
+}
+
+function noteOf({ failure, progress, outcome }: Pick<JobView, 'failure' | 'progress' | 'outcome'>) {
+  if (failure !== undefined) return `${printable(failure.message)} [${failure.code}]`;
+  if (outcome !== undefined) return `${formatDuration(outcome.durationSeconds)} of audio`;
+  if (progress === undefined) return '';
+  const { processedSeconds, totalSeconds } = progress;
+  const total = totalSeconds === null ? '' : ` of ${formatDuration(totalSeconds)}`;
+  return `${formatDuration(processedSeconds)}${total}`;
+}
+
+/** Everything about one job, a line each. */
+function describeJob(view: JobView): string {
+  const { data, failure, outcome } = view;
+  const rows: [string, string | undefined][] = [
+    ['job', view.id],
+    ['model', data.model],
+    ['state', view.state],
+    ['input', printable(inputOf(view))],
+    ['tenant', data.tenant],
+    ['priority', String(view.priority)],
+    ['attempts', String(view.attemptsMade)],
+    ['crashes', data.crashCount > 0 ? String(data.crashCount) : undefined],
+    ['submitted', timeOf(data.submittedAt)],
+    ['started', timeOf(view.startedAt)],
+    ['finished', timeOf(view.finishedAt)],
+    ['deadline', timeOf(data.clocks.deadlineAt)],
+    ['progress', outcome === undefined ? noteOf({ ...view, failure: undefined }) : undefined],
+    ['audio', outcome && formatDuration(outcome.durationSeconds)],
+    ['segments', outcome && String(outcome.segments)],
+    ['waited', outcome && formatDuration(outcome.timings.queuedMs / 1_000)],
+    ['ran', outcome && formatDuration(outcome.timings.totalMs / 1_000)],
+    ['result', outcome?.resultKey],
+    ['warnings', outcome?.warnings.join(', ')],
+    ['failure', failure && `${printable(failure.message)} [${failure.code}]`],
+  ];
+  return textTable(
+    rows.flatMap(([name, value]) => (value === undefined || value === '' ? [] : [[name, value]])),
+  );
+}
+
+function inputOf({ data: { input } }: JobView): string {
+  return describeInput(input);
+}
+
+function timeOf(ms: number | undefined): string | undefined {
+  return ms === undefined ? undefined : new Date(ms).toISOString();
 }

@@ -9,13 +9,10 @@ import {
   apiKeyResource,
 } from '../../core/http/api-key.ts';
 import { ApiKeys } from '../../queue/access/api-keys.ts';
-import { closeConnection, connect, openConnection } from '../../queue/redis/connection.ts';
-import type { CliContext } from '../context.ts';
-import { printLine } from '../context.ts';
-import type { PlaceOptions } from '../options/options.ts';
-import { addPlaceOptions, placesOf } from '../options/options.ts';
-import { textTable } from '../output/text-table.ts';
-import { RedisAccess } from '../redis-access.ts';
+import { withConnection } from '../access/redis-access.ts';
+import { addPlaceOptions, type PlaceOptions, parseListOf } from '../options/options.ts';
+import { type CliContext, printLine } from '../terminal/context.ts';
+import { textTable } from '../terminal/text.ts';
 
 interface CreateOptions extends PlaceOptions {
   readonly name: string;
@@ -38,7 +35,10 @@ export function addKeysCommand(program: Command, context: CliContext): void {
   addPlaceOptions(keys.command('create'))
     .description('make a key and print it, once')
     .option('--name <text>', 'what it is for', 'unnamed')
-    .option('--scope <list>', 'read, submit, manage', parseScopes, ['read', 'submit'])
+    .option('--scope <list>', 'read, submit, manage', parseListOf(ApiKeyScope.options), [
+      'read',
+      'submit',
+    ])
     .option('--tenant <name>', 'whose work it is for, and nothing else', parseTenant)
     .option('--json', 'print one JSON object on stdout')
     .addHelpText('after', HELP)
@@ -47,7 +47,10 @@ export function addKeysCommand(program: Command, context: CliContext): void {
     .description('make a key valid that a deployment keeps as its secret')
     .argument('<file>', 'holds the key and nothing else')
     .option('--name <text>', 'what it is for', 'imported')
-    .option('--scope <list>', 'read, submit, manage', parseScopes, ['read', 'submit'])
+    .option('--scope <list>', 'read, submit, manage', parseListOf(ApiKeyScope.options), [
+      'read',
+      'submit',
+    ])
     .option('--tenant <name>', 'whose work it is for, and nothing else', parseTenant)
     .addHelpText('after', IMPORT_HELP)
     .action((file: string, options: CreateOptions) => importKey(file, options, context));
@@ -113,26 +116,12 @@ async function revoke(id: string, options: PlaceOptions, context: CliContext): P
   if (!left) printLine(context.stderr, 'no key is left: on loopback nobody is asked for one now');
 }
 
-async function withKeys<Result>(
+function withKeys<Result>(
   options: PlaceOptions,
   context: CliContext,
   use: (keys: ApiKeys) => Promise<Result>,
 ): Promise<Result> {
-  await using redis = await RedisAccess.open(placesOf(context.config, options));
-  const connection = openConnection(redis.address, { role: 'fail-fast', name: 'keys' });
-  await connect(connection, redis.address);
-  try {
-    return await use(new ApiKeys(connection));
-  } finally {
-    closeConnection(connection);
-  }
-}
-
-function parseScopes(text: string): ApiKeyScope[] {
-  const scopes = text.split(',').map((scope) => ApiKeyScope.safeParse(scope.trim()).data);
-  const known = scopes.filter((scope) => scope !== undefined);
-  if (known.length === scopes.length) return known;
-  throw new InvalidArgumentError(`Use a list of ${ApiKeyScope.options.join(', ')}.`);
+  return withConnection(options, context, (connection) => use(new ApiKeys(connection)));
 }
 
 function parseTenant(text: string): string {

@@ -7,13 +7,10 @@ import { AudioQueue } from '../../queue/audio-queue.ts';
 import { readKnownModels } from '../../queue/jobs/known-models.ts';
 import { readRateLimit } from '../../queue/jobs/rate-limit.ts';
 import { queueNameOf } from '../../queue/redis/queue-names.ts';
-import type { CliContext } from '../context.ts';
-import { printLine } from '../context.ts';
+import { RedisAccess, withConnection } from '../access/redis-access.ts';
 import { addQueueOptions, type PlaceOptions, parseDuration, placesOf } from '../options/options.ts';
-import { formatDuration } from '../output/quantities.ts';
-import { textTable } from '../output/text-table.ts';
-import { withConnection } from '../queue-connection.ts';
-import { RedisAccess } from '../redis-access.ts';
+import { type CliContext, printLine } from '../terminal/context.ts';
+import { formatDuration, textTable } from '../terminal/text.ts';
 
 type ListOptions = PlaceOptions & { readonly json?: true };
 

@@ -9,10 +9,9 @@ import { WavepoolClient } from '../../client/wavepool-client.ts';
 import { WavepoolError } from '../../core/errors.ts';
 import { LiveFormat } from '../../core/live/live.ts';
 import type { LiveEvent } from '../../core/live/live-api.ts';
-import { type CliContext, printLine } from '../context.ts';
-import { EXIT } from '../exit-codes.ts';
-import { watchInterrupts } from '../interrupts.ts';
-import { printable } from '../output/run-report.ts';
+import { type CliContext, EXIT, printLine } from '../terminal/context.ts';
+import { watchInterrupts } from '../terminal/interrupts.ts';
+import { printable } from '../terminal/text.ts';
 
 interface LiveCommandOptions {
   readonly server: string;

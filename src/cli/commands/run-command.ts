@@ -2,32 +2,35 @@
 import path from 'node:path';
 import type { Command } from 'commander';
 import { resolveRoots, STATE_FOLDER } from '../../bulk/scan.ts';
-import { isObjectAddress, resolveObjectRoots } from '../../bulk/scan-objects.ts';
+import { resolveObjectRoots } from '../../bulk/scan-objects.ts';
 import type { Config } from '../../core/config.ts';
 import { WavepoolError } from '../../core/errors.ts';
 import type { RawAudioFormat } from '../../core/job/job.ts';
 import type { ResultFormat } from '../../core/results/result-formats.ts';
-import { type ObjectPlace, parseObjectPlace } from '../../core/s3-settings.ts';
-import type { CliContext } from '../context.ts';
-import type { CapacityOptions, PlaceOptions } from '../options/options.ts';
+import { isObjectAddress, type ObjectPlace, parseObjectPlace } from '../../core/s3-settings.ts';
 import {
   addCapacityOptions,
+  type CapacityOptions,
+  warnUnvalidated,
+} from '../capacity/capacity-options.ts';
+import {
   addInputFormatOption,
   addOutputOptions,
   addPlaceOptions,
   addStorageOption,
+  type PlaceOptions,
   placesOf,
-  warnUnvalidated,
 } from '../options/options.ts';
-import type { FormatOptions, TaskOptions } from '../options/task-options.ts';
 import {
   addFormatOption,
   addTaskOptions,
+  type FormatOptions,
   formatsOf,
+  type TaskOptions,
   taskChoiceOf,
 } from '../options/task-options.ts';
-import type { RunRequest } from '../run-session.ts';
-import { runSession } from '../run-session.ts';
+import { type RunRequest, runSession } from '../run/run-session.ts';
+import type { CliContext } from '../terminal/context.ts';
 
 interface RunOptions extends PlaceOptions, CapacityOptions, TaskOptions, FormatOptions {
   readonly out?: string;

@@ -5,8 +5,7 @@ import { WavepoolError } from '../../core/errors.ts';
 import type { RawAudioFormat } from '../../core/job/job.ts';
 import { ScheduleStore, type ScheduleView } from '../../queue/schedules.ts';
 import { inputName } from '../../storage/inputs.ts';
-import type { CliContext } from '../context.ts';
-import { printLine } from '../context.ts';
+import { withConnection } from '../access/redis-access.ts';
 import { addEffortOptions, type EffortOptions, effortOf } from '../options/effort-options.ts';
 import {
   addInputFormatOption,
@@ -15,10 +14,8 @@ import {
   parseDuration,
 } from '../options/options.ts';
 import { addTaskOptions, type TaskOptions, taskChoiceOf } from '../options/task-options.ts';
-import { formatDuration } from '../output/quantities.ts';
-import { printable } from '../output/run-report.ts';
-import { textTable } from '../output/text-table.ts';
-import { withConnection } from '../queue-connection.ts';
+import { type CliContext, printLine } from '../terminal/context.ts';
+import { formatDuration, printable, textTable } from '../terminal/text.ts';
 
 interface AddOptions extends PlaceOptions, TaskOptions, EffortOptions {
   readonly cron?: string;

@@ -2,8 +2,7 @@
 
 import { once } from 'node:events';
 import { realpath, stat } from 'node:fs/promises';
-import type { Command } from 'commander';
-import { InvalidArgumentError, Option } from 'commander';
+import { type Command, InvalidArgumentError, Option } from 'commander';
 import type { Config } from '../../core/config.ts';
 import { WavepoolError } from '../../core/errors.ts';
 import { createLogger } from '../../core/logger.ts';
@@ -14,45 +13,38 @@ import { DEFAULT_SETTINGS, type HttpSettings } from '../../http/settings.ts';
 import { keepUploadsSwept } from '../../http/submit/upload-sweeper.ts';
 import { openTracing } from '../../tracing/open-tracing.ts';
 import { Housekeeping } from '../../worker/housekeeping/housekeeping.ts';
-import { chooseCapacities } from '../capacity/auto-capacity.ts';
-import type { CliContext } from '../context.ts';
-import { printLine } from '../context.ts';
-import { Fleet, resultsFolder, uploadsFolder } from '../fleet.ts';
-import type { InterruptWatch } from '../interrupts.ts';
-import { isInterruption, watchInterrupts } from '../interrupts.ts';
-import { DETECTOR_MODEL, openModels, pullModel, pullModels } from '../model-access.ts';
-import type { CapacityOptions, PlaceOptions } from '../options/options.ts';
+import { RedisAccess } from '../access/redis-access.ts';
+import { addCapacityOptions, warnUnvalidated } from '../capacity/capacity-options.ts';
+import type { Fleet } from '../fleet/fleet.ts';
+import { addLiveOption, addResidencyOptions } from '../fleet/residency-options.ts';
+import { logLevelOf, type ServingOptions, startFleet } from '../fleet/start-fleet.ts';
 import {
-  addCapacityOptions,
-  addLiveOption,
   addObjectRootOption,
   addPlaceOptions,
   addStorageOption,
   collect,
   DEFAULT_MODEL,
   modelsOf,
+  type PlaceOptions,
   parseBytes,
   parseCount,
   parseDuration,
+  parseWhole,
   placesOf,
-  warnUnvalidated,
+  resultsFolder,
+  uploadsFolder,
 } from '../options/options.ts';
-import {
-  addResidencyOptions,
-  type ResidencyOptions,
-  residencyOf,
-} from '../options/residency-options.ts';
 import { CATALOGUE_TASKS, DEFAULT_MODELS } from '../options/task-options.ts';
-import { RedisAccess } from '../redis-access.ts';
+import { type CliContext, printLine } from '../terminal/context.ts';
+import { isInterruption, watchInterrupts } from '../terminal/interrupts.ts';
 
 const DRAIN_MS = 600_000;
 const MAX_PORT = 65_535;
 
-interface ServeOptions extends PlaceOptions, CapacityOptions, ResidencyOptions {
+interface ServeOptions extends PlaceOptions, ServingOptions {
   readonly host: string;
   readonly port: number;
   readonly withWorker?: true;
-  readonly model: string[];
   readonly inputRoot: string[];
   readonly modelAlias: Readonly<Record<string, string>>;
   readonly allowOrigin: string[];
@@ -64,7 +56,6 @@ interface ServeOptions extends PlaceOptions, CapacityOptions, ResidencyOptions {
   readonly liveIdle: number;
   readonly liveMax: number;
   readonly queueActions?: true;
-  readonly quiet?: true;
 }
 
 const HELP = `
@@ -85,7 +76,7 @@ export function addServeCommand(program: Command, context: CliContext): void {
     .option('--host <address>', 'where to listen', host)
     .addOption(
       new Option('--port <n>', 'where to listen; 0 takes a free one')
-        .argParser(parsePort)
+        .argParser(parseWhole(0, MAX_PORT))
         .default(port),
     )
     .option('--with-worker', 'also run workers for --model here')
@@ -209,7 +200,10 @@ async function serve(options: ServeOptions, context: CliContext): Promise<void> 
     });
     await using queues = services.queues;
     await using server = await startServer(services);
-    if (options.withWorker) fleet = await startFleet(options, config, context, watch);
+    const { signal } = watch;
+    const maxUrlBytes = options.maxUpload;
+    if (options.withWorker)
+      fleet = await startFleet(options, { config, context, signal, maxUrlBytes });
     await using workers = fleet;
     await using _housekeeping = await Housekeeping.start({
       address: redis.address,
@@ -228,35 +222,9 @@ async function serve(options: ServeOptions, context: CliContext): Promise<void> 
   }
 }
 
-async function startFleet(
-  options: ServeOptions,
-  config: Config,
-  context: CliContext,
-  { signal }: InterruptWatch,
-): Promise<Fleet> {
-  const store = openModels(config, context);
-  const pull = { quiet: options.quiet === true, signal };
-  const models = await pullModels(store, modelsOf(options.model), context, pull);
-  const detector = await pullModel(store, DETECTOR_MODEL, context, pull);
-  return Fleet.start({
-    config,
-    capacities: await chooseCapacities(options, models, { config, context, signal }),
-    residency: residencyOf(options),
-    models,
-    detector,
-    maxUrlBytes: options.maxUpload,
-    signal,
-    logLevel: logLevelOf(config, options),
-  });
-}
-
 /** Jobs for these are taken before a worker was ever started; for others once there was one. Each has a queue from then on. */
 function servedModels(models: readonly string[]): string[] {
   return [...new Set([...models, ...Object.values(DEFAULT_MODELS)])];
-}
-
-function logLevelOf({ logLevel }: Config, { quiet }: ServeOptions): Config['logLevel'] {
-  return quiet === true && logLevel === 'info' ? 'error' : logLevel;
 }
 
 async function settingsOf(options: ServeOptions, { s3 }: Config): Promise<HttpSettings> {
@@ -297,10 +265,4 @@ function collectAlias(
   const [name = '', id = '', ...more] = text.split('=');
   if (name !== '' && id !== '' && more.length === 0) return { ...before, [name]: id };
   throw new InvalidArgumentError('Use NAME=MODEL, such as whisper-1=moonshine-tiny.');
-}
-
-function parsePort(text: string): number {
-  const port = Number(text);
-  if (/^\d+$/.test(text) && port <= MAX_PORT) return port;
-  throw new InvalidArgumentError(`Use a whole number from 0 to ${MAX_PORT}.`);
 }

@@ -5,12 +5,10 @@ import { readKnownModels } from '../../queue/jobs/known-models.ts';
 import { JobTenants } from '../../queue/tenants/job-tenants.ts';
 import { readTenantLoads } from '../../queue/tenants/tenant-loads.ts';
 import { TenantRuleStore } from '../../queue/tenants/tenant-rules.ts';
-import type { CliContext } from '../context.ts';
-import { printLine } from '../context.ts';
+import { withConnection } from '../access/redis-access.ts';
 import { addQueueOptions, type PlaceOptions, parseCount } from '../options/options.ts';
-import { printable } from '../output/run-report.ts';
-import { textTable } from '../output/text-table.ts';
-import { withConnection } from '../queue-connection.ts';
+import { type CliContext, printLine } from '../terminal/context.ts';
+import { printable, textTable } from '../terminal/text.ts';
 
 interface SetOptions extends PlaceOptions {
   readonly weight?: number;

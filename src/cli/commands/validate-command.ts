@@ -9,17 +9,14 @@ import { EvidenceStore } from '../../models/evidence/evidence-store.ts';
 import { renderReport } from '../../models/validation/report-page.ts';
 import { StartProcess } from '../../models/validation/start-process.ts';
 import { type ValidationProgress, validateModel } from '../../models/validation/validate-model.ts';
-import { evidenceMachine } from '../capacity/evidence-machine.ts';
-import type { CliContext } from '../context.ts';
-import { printLine } from '../context.ts';
-import { EXIT, type ExitCode } from '../exit-codes.ts';
-import { isInterruption, watchInterrupts } from '../interrupts.ts';
-import { openModels, type PullViewOptions, pullModel } from '../model-access.ts';
+import { openModels, type PullViewOptions, pullModel } from '../access/model-access.ts';
+import { MAX_BATCH, MAX_SLOTS, MAX_THREADS } from '../capacity/capacity-options.ts';
+import { evidenceMachine } from '../capacity/standard-capacity.ts';
 import { parseCount, placesOf } from '../options/options.ts';
-import { textTable } from '../output/text-table.ts';
+import { type CliContext, EXIT, type ExitCode, printLine } from '../terminal/context.ts';
+import { isInterruption, watchInterrupts } from '../terminal/interrupts.ts';
+import { textTable } from '../terminal/text.ts';
 
-const MAX_SLOTS = 16;
-const MAX_BATCH = 64;
 const DEFAULT_BATCH = 8;
 const MODES: readonly EvidenceMode[] = ['offline', 'batch', 'streaming'];
 
@@ -63,7 +60,7 @@ export function addValidateCommand(models: Command, context: CliContext): void {
       parseCount(MAX_BATCH),
       DEFAULT_BATCH,
     )
-    .option('--threads <n>', 'compute threads of one slot', parseCount(64), 1)
+    .option('--threads <n>', 'compute threads of one slot', parseCount(MAX_THREADS), 1)
     .option(
       '--file <file>',
       'weights that are not of the catalogue; evidence goes beside their folder',
@@ -153,7 +150,7 @@ async function finish(
   printLine(context.stderr, `evidence: ${store.modelFile(id, mode)}`);
   const admitted = `${id} may have ${count} ${count === 1 ? 'slot' : 'slots'} in mode ${mode}`;
   printLine(context.stderr, count >= options.slots ? admitted : `${admitted}: ${reason}`);
-  context.exitCode = exitCodeOf(evidence.verdicts.model);
+  context.exitCode = EXIT_CODES[evidence.verdicts.model];
 }
 
 const EXIT_CODES: Record<EvidenceStatus, ExitCode> = {
@@ -165,11 +162,7 @@ const EXIT_CODES: Record<EvidenceStatus, ExitCode> = {
   UNSUPPORTED: EXIT.environment,
 };
 
-function exitCodeOf(verdict: EvidenceStatus): ExitCode {
-  return EXIT_CODES[verdict];
-}
-
-export function resultTable({ counts }: ModelEvidence): string {
+function resultTable({ counts }: ModelEvidence): string {
   const ids = counts[0]?.entries.map(({ id }) => id) ?? [];
   const rows = counts.map(({ slots, verdict, entries, throughput }) => [
     String(slots),

@@ -1,29 +1,31 @@
 /** `wavepool watch`: transcribes what comes into a directory until it is told to stop. */
 import path from 'node:path';
-import type { Command } from 'commander';
-import { Option } from 'commander';
+import { type Command, Option } from 'commander';
 import { resolveRoots } from '../../bulk/scan.ts';
 import { WavepoolError } from '../../core/errors.ts';
 import type { RawAudioFormat } from '../../core/job/job.ts';
-import type { CliContext } from '../context.ts';
-import type { CapacityOptions, PlaceOptions } from '../options/options.ts';
 import {
   addCapacityOptions,
+  type CapacityOptions,
+  warnUnvalidated,
+} from '../capacity/capacity-options.ts';
+import {
   addInputFormatOption,
   addPlaceOptions,
+  type PlaceOptions,
   parseDuration,
   placesOf,
-  warnUnvalidated,
 } from '../options/options.ts';
-import type { FormatOptions, TaskOptions } from '../options/task-options.ts';
 import {
   addFormatOption,
   addTaskOptions,
+  type FormatOptions,
   formatsOf,
+  type TaskOptions,
   taskChoiceOf,
 } from '../options/task-options.ts';
-import type { RunRequest } from '../run-session.ts';
-import { runSession } from '../run-session.ts';
+import { type RunRequest, runSession } from '../run/run-session.ts';
+import type { CliContext } from '../terminal/context.ts';
 
 const DEFAULT_STABLE_MS = 10_000;
 

@@ -3,14 +3,12 @@ import { type Command, Option } from 'commander';
 import type { DeliveryResource, SecretResource } from '../../core/http/webhook-message.ts';
 import { parseJobId } from '../../core/job/job.ts';
 import { readKnownModels } from '../../queue/jobs/known-models.ts';
-import { closeConnection, connect, openConnection } from '../../queue/redis/connection.ts';
 import { WebhookDeliveries } from '../../queue/webhooks/webhook-deliveries.ts';
 import { WebhookSecrets } from '../../queue/webhooks/webhook-secrets.ts';
-import type { CliContext } from '../context.ts';
-import { printLine } from '../context.ts';
-import { addPlaceOptions, type PlaceOptions, parseDuration, placesOf } from '../options/options.ts';
-import { textTable } from '../output/text-table.ts';
-import { RedisAccess } from '../redis-access.ts';
+import { withConnection } from '../access/redis-access.ts';
+import { addPlaceOptions, type PlaceOptions, parseDuration } from '../options/options.ts';
+import { type CliContext, printLine } from '../terminal/context.ts';
+import { textTable } from '../terminal/text.ts';
 
 interface WebhookOptions extends PlaceOptions {
   readonly json?: true;
@@ -61,7 +59,7 @@ export function addWebhooksCommand(program: Command, context: CliContext): void 
 
 async function list(id: string, options: WebhookOptions, context: CliContext): Promise<void> {
   const jobId = parseJobId(id);
-  const deliveries = await withRedis(options, context, async (connection) => {
+  const deliveries = await withConnection(options, context, async (connection) => {
     const all = new WebhookDeliveries(connection);
     try {
       const queues = await readKnownModels(connection);
@@ -91,7 +89,7 @@ async function redeliver(
   options: PlaceOptions,
   context: CliContext,
 ): Promise<void> {
-  await withRedis(options, context, async (connection) => {
+  await withConnection(options, context, async (connection) => {
     const all = new WebhookDeliveries(connection);
     try {
       for (const id of ids) {
@@ -112,7 +110,7 @@ async function secret(
   if (remove === true && tenant === undefined) {
     command.error('error: --remove needs --tenant: the server always has a secret');
   }
-  const shown = await withRedis(options, context, async (connection) => {
+  const shown = await withConnection(options, context, async (connection) => {
     const { secrets: configured } = context.config.webhooks;
     const secrets = new WebhookSecrets({ connection, configured });
     if (remove === true && tenant !== undefined) await secrets.remove(tenant);
@@ -126,19 +124,4 @@ function secretLines({ secrets }: SecretResource): string[] {
   return secrets.map((each) =>
     each.expiresAt === null ? each.secret : `${each.secret} until ${each.expiresAt}`,
   );
-}
-
-async function withRedis<Result>(
-  options: PlaceOptions,
-  context: CliContext,
-  use: (connection: ReturnType<typeof openConnection>) => Promise<Result>,
-): Promise<Result> {
-  await using redis = await RedisAccess.open(placesOf(context.config, options));
-  const connection = openConnection(redis.address, { role: 'fail-fast', name: 'webhooks' });
-  await connect(connection, redis.address);
-  try {
-    return await use(connection);
-  } finally {
-    closeConnection(connection);
-  }
 }

@@ -1,43 +1,30 @@
 /** `wavepool worker`: serves the queues of models until it is told to stop. */
 
 import { once } from 'node:events';
-import type { Command } from 'commander';
-import { Option } from 'commander';
+import { type Command, Option } from 'commander';
 import { createLogger } from '../../core/logger.ts';
 import { describeAddress } from '../../queue/redis/connection.ts';
 import { Housekeeping } from '../../worker/housekeeping/housekeeping.ts';
-import { chooseCapacities } from '../capacity/auto-capacity.ts';
-import type { CliContext } from '../context.ts';
-import { printLine } from '../context.ts';
-import { Fleet } from '../fleet.ts';
-import type { InterruptWatch } from '../interrupts.ts';
-import { isInterruption, watchInterrupts } from '../interrupts.ts';
-import { DETECTOR_MODEL, openModels, pullModel, pullModels } from '../model-access.ts';
-import type { CapacityOptions, PlaceOptions } from '../options/options.ts';
+import { addCapacityOptions, warnUnvalidated } from '../capacity/capacity-options.ts';
+import type { Fleet } from '../fleet/fleet.ts';
+import { addLiveOption, addResidencyOptions } from '../fleet/residency-options.ts';
+import { type ServingOptions, startFleet } from '../fleet/start-fleet.ts';
 import {
-  addCapacityOptions,
-  addLiveOption,
   addObjectRootOption,
   addPlaceOptions,
   addStorageOption,
   collect,
   DEFAULT_MODEL,
   modelsOf,
+  type PlaceOptions,
   placesOf,
-  warnUnvalidated,
 } from '../options/options.ts';
-import {
-  addResidencyOptions,
-  type ResidencyOptions,
-  residencyOf,
-} from '../options/residency-options.ts';
+import { type CliContext, printLine } from '../terminal/context.ts';
+import { isInterruption, watchInterrupts } from '../terminal/interrupts.ts';
 
 const DRAIN_MS = 600_000;
 
-interface WorkerOptions extends PlaceOptions, CapacityOptions, ResidencyOptions {
-  readonly model: string[];
-  readonly quiet?: true;
-}
+type WorkerOptions = PlaceOptions & ServingOptions;
 
 const HELP = `
 Takes jobs from the queues of its models until Ctrl-C or SIGTERM; then running jobs are finished, and a second signal gives them
@@ -79,7 +66,8 @@ async function serve(options: WorkerOptions, context: CliContext): Promise<void>
   });
   try {
     warnUnvalidated(options, context);
-    fleet = await start(options, context, watch, quiet);
+    const config = placesOf(context.config, options);
+    fleet = await startFleet(options, { config, context, signal: watch.signal });
     const { address } = fleet;
     await using _housekeeping = await Housekeeping.start({
       address,
@@ -96,26 +84,4 @@ async function serve(options: WorkerOptions, context: CliContext): Promise<void>
   } finally {
     await fleet?.close();
   }
-}
-
-async function start(
-  options: WorkerOptions,
-  context: CliContext,
-  { signal }: InterruptWatch,
-  quiet: boolean,
-): Promise<Fleet> {
-  const config = placesOf(context.config, options);
-  const store = openModels(config, context);
-  const models = await pullModels(store, modelsOf(options.model), context, { quiet, signal });
-  const detector = await pullModel(store, DETECTOR_MODEL, context, { quiet, signal });
-  const { logLevel } = config;
-  return Fleet.start({
-    config,
-    capacities: await chooseCapacities(options, models, { config, context, signal }),
-    residency: residencyOf(options),
-    models,
-    detector,
-    signal,
-    logLevel: quiet && logLevel === 'info' ? 'error' : logLevel,
-  });
 }

@@ -1,7 +1,7 @@
 /** Whose a job is, before which others it goes, and how hard it is tried. */
-import { type Command, InvalidArgumentError, Option } from 'commander';
+import { type Command, Option } from 'commander';
 import type { NewJob } from '../../core/job/job.ts';
-import { parseCount, parseDuration } from './options.ts';
+import { parseCount, parseDuration, parseWhole } from './options.ts';
 
 const MAX_PRIORITY = 2_097_151;
 
@@ -18,7 +18,7 @@ export function addEffortOptions(command: Command): Command {
       new Option(
         '--priority <n>',
         'lower runs first, among the jobs of its tenant (default: 1000)',
-      ).argParser(parsePriority),
+      ).argParser(parseWhole(0, MAX_PRIORITY)),
     )
     .addOption(
       new Option('--attempts <n>', 'tries of failures that may pass (default: 3)').argParser(
@@ -43,10 +43,4 @@ export function effortOf(
     ...(tenant === undefined ? {} : { tenant }),
     ...(timeout === undefined ? {} : { clocks: { timeoutMs: timeout } }),
   };
-}
-
-function parsePriority(text: string): number {
-  const priority = Number(text);
-  if (/^\d+$/.test(text) && priority <= MAX_PRIORITY) return priority;
-  throw new InvalidArgumentError(`Use a whole number from 0 to ${MAX_PRIORITY}.`);
 }

@@ -1,33 +1,34 @@
-/** What is asked of the inputs: the task, the model that does it, and how it does it. */
-import type { Command } from 'commander';
-import { InvalidArgumentError, Option } from 'commander';
+/** What is asked of the inputs: the task, the model that does it, what a transcript is to hold, and the formats of results. */
+import { type Command, InvalidArgumentError, Option } from 'commander';
 import type { RunJobSettings } from '../../bulk/run-directory.ts';
 import { WavepoolError } from '../../core/errors.ts';
-import { JobTask, type ModelId } from '../../core/job/job.ts';
+import { JobTask, type ModelId, TranscribeOptions } from '../../core/job/job.ts';
 import {
   assertFormats,
   defaultFormat,
   FORMATS_OF_TASK,
-  isResultFormat,
   RESULT_FORMATS,
   type ResultFormat,
 } from '../../core/results/result-formats.ts';
-import { assertModelDoes, jobTaskOf } from '../../core/worker/model-task.ts';
+import { assertModelDoes, jobTaskOf, spokenLanguage } from '../../core/worker/model-abilities.ts';
 import { CATALOGUE } from '../../models/catalogue/catalogue.ts';
-import { DETECTOR_MODEL } from '../model-access.ts';
-import { DEFAULT_MODEL, parseDuration } from './options.ts';
-import {
-  addTranscribeOptions,
-  assertCatalogueSpeaks,
-  type SpokenOptions,
-  spokenOptionsOf,
-} from './transcribe-options.ts';
+import { DEFAULT_MODEL, DETECTOR_MODEL, parseDuration, parseListOf } from './options.ts';
 
 /** What does a task when nothing is said. */
 export const DEFAULT_MODELS: Readonly<Record<JobTask, ModelId>> = {
   transcribe: DEFAULT_MODEL,
   vad: DETECTOR_MODEL,
 };
+
+/** Options of transcripts, as they were typed. */
+export interface SpokenOptions {
+  readonly language?: string;
+  readonly translate?: true;
+  readonly prompt?: string;
+  readonly words?: true;
+  readonly channels?: TranscribeOptions['channels'];
+  readonly speakers?: string[];
+}
 
 export interface TaskOptions extends SpokenOptions {
   readonly task: JobTask;
@@ -97,6 +98,37 @@ export function addTaskOptions(command: Command): Command {
     );
 }
 
+function addTranscribeOptions(command: Command): Command {
+  const { channels } = TranscribeOptions.shape;
+  return command
+    .addOption(
+      new Option(
+        '--language <tag>',
+        'what is spoken, such as en (default: the model finds out, once for each input)',
+      ).argParser(parsedBy('language', 'Use a language tag such as en or pt-BR.')),
+    )
+    .option('--translate', 'write English, whatever is spoken')
+    .addOption(
+      new Option(
+        '--prompt <text>',
+        'names and words that may occur, or what was said before',
+      ).argParser(parsedBy('prompt', 'Use at most 4096 characters.')),
+    )
+    .option('--words', 'with the time of every word')
+    .addOption(
+      new Option(
+        '--channels <how>',
+        'mix: one voice track; split: each channel by itself, as call recordings have them (default: mix)',
+      ).choices(channels.unwrap().options),
+    )
+    .addOption(
+      new Option(
+        '--speakers <list>',
+        'who is on each channel, such as agent,caller (default: channel 1, channel 2, …)',
+      ).argParser(parseSpeakers),
+    );
+}
+
 export function addFormatOption(command: Command): Command {
   const { transcribe, vad } = FORMATS_OF_TASK;
   return command.addOption(
@@ -125,6 +157,32 @@ export function taskChoiceOf(options: TaskOptions): TaskChoice {
   return { model, job: jobOf(task, all, options.split) };
 }
 
+/**
+ * Only what was said.
+ * @throws {WavepoolError} INVALID_REQUEST for what does not go together
+ */
+export function spokenOptionsOf(task: JobTask, options: SpokenOptions): SpokenOptions {
+  const { language, translate, prompt, words, channels, speakers } = options;
+  const given = { language, translate, prompt, words, channels, speakers };
+  const said = Object.entries(given).filter(([, value]) => value !== undefined);
+  const [first] = said;
+  if (task !== 'transcribe' && first !== undefined)
+    throw new WavepoolError('INVALID_REQUEST', `--${first[0]} is for --task transcribe`);
+  if (speakers !== undefined && channels !== 'split')
+    throw new WavepoolError('INVALID_REQUEST', '--speakers needs --channels split');
+  return Object.fromEntries(said);
+}
+
+/**
+ * What the catalogue knows without the model.
+ * @throws {WavepoolError} OPTION_UNSUPPORTED
+ */
+function assertCatalogueSpeaks(model: ModelId, options: SpokenOptions): void {
+  const languages = CATALOGUE.find(({ id }) => id === model)?.languages ?? [];
+  if (languages.length === 0) return;
+  spokenLanguage(options, model, { languages, optionNames: [] });
+}
+
 function jobOf(task: JobTask, options: object, split: true | undefined): RunJobSettings {
   if (split === undefined) return { task, options };
   if (task === 'transcribe') return { task, options, split };
@@ -138,13 +196,9 @@ export function formatsOf({ task, format }: TaskOptions & FormatOptions): readon
   return formats;
 }
 
-/** A comma-separated list, each format once. */
+/** Each format once. */
 function parseFormats(text: string): ResultFormat[] {
-  const names = text.split(',').map((name) => name.trim());
-  const unknown = names.find((name) => !isResultFormat(name));
-  if (unknown !== undefined)
-    throw new InvalidArgumentError(`Use a list of ${RESULT_FORMATS.join(', ')}.`);
-  return [...new Set(names.filter(isResultFormat))];
+  return [...new Set(parseListOf(RESULT_FORMATS)(text))];
 }
 
 function parseProbability(text: string): number {
@@ -159,4 +213,18 @@ function parseDurationUpTo(mostMs: number): (text: string) => number {
     if (ms <= mostMs) return ms;
     throw new InvalidArgumentError(`Use a time of at most ${mostMs / 1_000}s.`);
   };
+}
+
+function parsedBy(option: 'language' | 'prompt', hint: string): (text: string) => string {
+  return (text) => {
+    const parsed = TranscribeOptions.shape[option].safeParse(text);
+    if (parsed.success && parsed.data !== undefined) return parsed.data;
+    throw new InvalidArgumentError(hint);
+  };
+}
+
+function parseSpeakers(text: string): string[] {
+  const parsed = TranscribeOptions.shape.speakers.safeParse(text.split(','));
+  if (parsed.success && parsed.data !== undefined) return parsed.data;
+  throw new InvalidArgumentError('Use up to 8 names, separated by commas.');
 }

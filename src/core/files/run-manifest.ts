@@ -1,6 +1,7 @@
 /** What `run` keeps in `OUT/.wavepool/`: the run's identity, and one line per finished input. */
 import { z } from 'zod';
 import { ERROR_CODES } from '../errors.ts';
+import { parseJson } from '../lenient-parse.ts';
 import { RESULT_FORMATS } from '../results/result-formats.ts';
 
 export const RUN_SCHEMA_VERSION = 1;
@@ -61,12 +62,4 @@ export function parseInputRecord(line: string): InputRecord | undefined {
 
 export function parseRunIdentity(text: string): RunIdentity | undefined {
   return RunIdentity.safeParse(parseJson(text)).data;
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }

@@ -1,5 +1,6 @@
 /** What is known about the private Redis of a data directory: who runs it and where it listens. */
 import { z } from 'zod';
+import { parseJson } from '../lenient-parse.ts';
 import { ProcessIdentity } from './process-identity.ts';
 
 export const ServerRecord = z.strictObject({
@@ -12,9 +13,5 @@ export type ServerRecord = z.infer<typeof ServerRecord>;
 
 /** The record, or nothing when the text is damaged. */
 export function parseServerRecord(text: string): ServerRecord | undefined {
-  try {
-    return ServerRecord.safeParse(JSON.parse(text)).data;
-  } catch {
-    return undefined;
-  }
+  return ServerRecord.safeParse(parseJson(text)).data;
 }

@@ -140,6 +140,12 @@ export const JobLinks = z.strictObject({
 });
 export type JobLinks = z.infer<typeof JobLinks>;
 
+/** Relative to the address of the interface. */
+export function jobLinks(id: string): JobLinks {
+  const self = `/v1/jobs/${encodeURIComponent(id)}`;
+  return { self, result: `${self}/result`, events: `${self}/events` };
+}
+
 export const JobResource = z
   .strictObject({
     id: JobId,

@@ -3,9 +3,8 @@ import { z } from 'zod';
 import { BatchCounts, BatchId, BatchState } from '../job/batch.ts';
 import { JobId, JobOutcome, JobTask, ModelId } from '../job/job.ts';
 import { apiSchemas } from '../openapi.ts';
+import { SpeechActivity, Transcript } from '../results/job-result.ts';
 import { RESULT_FORMATS } from '../results/result-formats.ts';
-import { SpeechActivity } from '../results/speech-activity.ts';
-import { Transcript } from '../results/transcript.ts';
 import { BatchWebhook } from '../webhook.ts';
 import {
   Cursor,
@@ -60,6 +59,12 @@ export const BatchLinks = z.strictObject({
   items: z.string(),
   results: z.string(),
 });
+
+/** Relative to the address of the interface. */
+export function batchLinks(id: string): z.infer<typeof BatchLinks> {
+  const self = `/v1/batches/${encodeURIComponent(id)}`;
+  return { self, items: `${self}/items`, results: `${self}/results` };
+}
 
 const BatchMembers = z.strictObject({
   id: BatchId,

@@ -3,7 +3,7 @@ import { deflateSync } from 'node:zlib';
 import { z } from 'zod';
 import { TranscribeOptions } from '../job/job.ts';
 import { apiSchemas } from '../openapi.ts';
-import type { Transcript, TranscriptSegment } from '../results/transcript.ts';
+import type { Transcript, TranscriptSegment } from '../results/job-result.ts';
 
 const EMPTY = z.literal('').transform(() => undefined);
 

@@ -1,6 +1,6 @@
 /** A batch: many jobs of one model that are submitted, watched, cancelled and retried as one thing. */
 import { z } from 'zod';
-import { WavepoolError } from '../errors.ts';
+import { parse } from '../parse.ts';
 import { BatchWebhook } from '../webhook.ts';
 import { JobId, JobTask, ModelId } from './job.ts';
 
@@ -97,35 +97,21 @@ export type BatchStanding = z.infer<typeof BatchStanding>;
 
 /** @throws {WavepoolError} INVALID_REQUEST */
 export function parseBatchId(raw: unknown): BatchId {
-  return parsed(BatchId, raw, 'batch id');
+  return parse(BatchId, raw, `batch id ${JSON.stringify(raw)}`);
 }
 
 /** @throws {WavepoolError} INVALID_REQUEST */
 export function parseItemKey(raw: unknown): ItemKey {
-  return parsed(ItemKey, raw, 'item key');
+  return parse(ItemKey, raw, `item key ${JSON.stringify(raw)}`);
 }
 
 /** @throws {WavepoolError} INVALID_REQUEST */
 export function parseBatchRecord(raw: unknown): BatchRecord {
-  return parsed(BatchRecord, raw, 'batch');
+  return parse(BatchRecord, raw, `batch ${JSON.stringify(raw)}`);
 }
 
 export function batchStanding(view: BatchView): BatchStanding {
   const { id: batchId, tenant, state, counts, finishedAt } = view;
   const finished = finishedAt === undefined ? null : new Date(finishedAt).toISOString();
   return { batchId, tenant, state, counts, finishedAt: finished };
-}
-
-function parsed<Schema extends z.ZodType>(
-  schema: Schema,
-  raw: unknown,
-  what: string,
-): z.output<Schema> {
-  const result = schema.safeParse(raw);
-  if (result.success) return result.data;
-  throw new WavepoolError(
-    'INVALID_REQUEST',
-    `${what} ${JSON.stringify(raw)}: ${z.prettifyError(result.error)}`,
-    { cause: result.error },
-  );
 }

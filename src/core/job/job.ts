@@ -2,6 +2,7 @@
 import { isAbsolute } from 'node:path';
 import { z } from 'zod';
 import { WavepoolError } from '../errors.ts';
+import { parse } from '../parse.ts';
 import { BucketName, ObjectKey } from '../s3-settings.ts';
 import { JobWebhook } from '../webhook.ts';
 import { assertKnownVersion, JOB_SCHEMA_VERSION } from './job-version.ts';
@@ -271,18 +272,6 @@ export const NewJob = byTask(
   },
 );
 export type NewJob = z.input<typeof NewJob>;
-
-function parse<Schema extends z.ZodType>(
-  schema: Schema,
-  raw: unknown,
-  what: string,
-): z.output<Schema> {
-  const parsed = schema.safeParse(raw);
-  if (parsed.success) return parsed.data;
-  throw new WavepoolError('INVALID_REQUEST', `${what}: ${z.prettifyError(parsed.error)}`, {
-    cause: parsed.error,
-  });
-}
 
 /**
  * Job data as it came over the wire, checked and completed.

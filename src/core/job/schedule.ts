@@ -1,6 +1,6 @@
 /** Jobs that come again and again: at times of a calendar (cron), or every so often. */
 import { z } from 'zod';
-import { WavepoolError } from '../errors.ts';
+import { parse } from '../parse.ts';
 import { MAX_DELAY_MS, ModelId, NewJob } from './job.ts';
 
 export const ScheduleId = z
@@ -58,11 +58,7 @@ export type NewSchedule = z.input<typeof NewSchedule>;
 
 /** @throws {WavepoolError} INVALID_REQUEST */
 export function parseNewSchedule(raw: unknown): z.output<typeof NewSchedule> {
-  const parsed = NewSchedule.safeParse(raw);
-  if (parsed.success) return parsed.data;
-  throw new WavepoolError('INVALID_REQUEST', `schedule: ${z.prettifyError(parsed.error)}`, {
-    cause: parsed.error,
-  });
+  return parse(NewSchedule, raw, 'schedule');
 }
 
 /** The job that a schedule makes at a time; the same however often it is asked for. */

@@ -1,7 +1,9 @@
 /** What callers of live streams choose, and what they are told. Left out, everything is as for jobs. */
 import { z } from 'zod';
-import { WavepoolError } from '../errors.ts';
 import { TranscribeOptions, VadOptions } from '../job/job.ts';
+import { parse } from '../parse.ts';
+
+const WHAT = 'options of a live stream';
 
 /** Of detection alone. Segments are what was spoken: nothing is joined for the sake of a recognizer by default. */
 export const LiveVadSettings = z.strictObject({
@@ -40,19 +42,12 @@ export function bytesPerSecond({ sampleRate, channels, sampleFormat }: LiveForma
 
 /** @throws {WavepoolError} INVALID_REQUEST */
 export function parseLiveVadSettings(raw: LiveVadSettingsInput = {}): LiveVadSettings {
-  return parsed(LiveVadSettings, raw);
+  return parse(LiveVadSettings, raw, WHAT);
 }
 
 /** @throws {WavepoolError} INVALID_REQUEST */
 export function parseLiveTranscribeSettings(
   raw: LiveTranscribeSettingsInput = {},
 ): LiveTranscribeSettings {
-  return parsed(LiveTranscribeSettings, raw);
-}
-
-function parsed<Schema extends z.ZodType>(schema: Schema, raw: unknown): z.output<Schema> {
-  const result = schema.safeParse(raw);
-  if (result.success) return result.data;
-  const why = `options of a live stream: ${z.prettifyError(result.error)}`;
-  throw new WavepoolError('INVALID_REQUEST', why, { cause: result.error });
+  return parse(LiveTranscribeSettings, raw, WHAT);
 }

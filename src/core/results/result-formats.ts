@@ -1,17 +1,21 @@
 /** Which formats the result of each task can be written in. A format that several tasks have means the same in each. */
+
+import path from 'node:path';
 import { WavepoolError } from '../errors.ts';
 import type { JobTask } from '../job/job.ts';
 import type { JobResult } from './job-result.ts';
-import { renderSpeech, SPEECH_FORMATS, type SpeechFormat } from './speech-formats.ts';
 import {
   renderTranscript,
   TRANSCRIPT_FORMATS,
   type TranscriptFormat,
 } from './transcript-formats.ts';
 
+export const SPEECH_FORMATS = ['json', 'rttm', 'audacity'] as const;
+export type SpeechFormat = (typeof SPEECH_FORMATS)[number];
+
 export type ResultFormat = TranscriptFormat | SpeechFormat;
 
-/** Of all tasks. */
+/** The formats of all tasks. */
 export const RESULT_FORMATS = [
   'txt',
   'json',
@@ -51,10 +55,6 @@ export const RESULT_MEDIA_TYPES: Readonly<Record<ResultFormat, string>> = {
   rttm: 'text/plain',
   audacity: 'text/plain',
 };
-
-export function isResultFormat(value: string): value is ResultFormat {
-  return RESULT_FORMATS.some((format) => format === value);
-}
 
 /** Without the dot. */
 export function fileExtension(format: ResultFormat): string {
@@ -99,4 +99,50 @@ function isOneOf<Format extends string>(
 function foreignFormat(task: JobTask, format: ResultFormat): WavepoolError {
   const there = FORMATS_OF_TASK[task].join(', ');
   return new WavepoolError('INVALID_REQUEST', `a ${task} job has no ${format}; it has ${there}`);
+}
+
+/** What the renderers of speech segments read; JSON keeps every other field too. */
+export interface RenderableSpeech {
+  readonly input: { readonly name: string };
+  readonly segments: readonly { readonly start: number; readonly end: number }[];
+}
+
+/** The file's whole content. No speech gives an empty rttm or label track, and a whole json. */
+export function renderSpeech(speech: RenderableSpeech, format: SpeechFormat): string {
+  switch (format) {
+    case 'json':
+      return `${JSON.stringify(speech, undefined, 2)}\n`;
+    case 'rttm':
+      return renderRttm(speech);
+    case 'audacity':
+      return renderLabels(speech);
+    default: {
+      const unknown: never = format;
+      throw new TypeError(`no renderer for ${String(unknown)}`);
+    }
+  }
+}
+
+/** NIST's Rich Transcription Time Marked: type, file, channel, begin, duration, words, subtype, speaker, scores. */
+function renderRttm({ input, segments }: RenderableSpeech): string {
+  const file = rttmFileName(input.name);
+  return segments
+    .map(({ start, end }) => {
+      const [begin, duration] = [start.toFixed(3), (end - start).toFixed(3)];
+      return `SPEAKER ${file} 1 ${begin} ${duration} <NA> <NA> speech <NA> <NA>\n`;
+    })
+    .join('');
+}
+
+/** The file name without its extension, by NIST's rules; its fields are told apart by white space. */
+function rttmFileName(name: string): string {
+  const { name: stem } = path.parse(name);
+  return stem.trim().replace(/\s+/gu, '_') || 'audio';
+}
+
+/** A label track as Audacity imports and exports it: begin, end and label, between tabs. */
+function renderLabels({ segments }: RenderableSpeech): string {
+  return segments
+    .map(({ start, end }) => `${start.toFixed(6)}\t${end.toFixed(6)}\tspeech\n`)
+    .join('');
 }

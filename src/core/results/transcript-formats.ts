@@ -12,10 +12,6 @@ export interface RenderableTranscript {
   readonly audio?: { readonly durationSeconds: number };
 }
 
-export function isTranscriptFormat(value: string): value is TranscriptFormat {
-  return TRANSCRIPT_FORMATS.some((format) => format === value);
-}
-
 /**
  * The file's whole content. No speech gives an empty txt or srt, a vtt or tsv of only its header, and a whole json. Speakers
  * and the times of words stand wherever the format has a place for them.

@@ -1,9 +1,10 @@
 /** Batches and their items as the interface shows them. */
 
 import { errorRow, WavepoolError } from '../../core/errors.ts';
+import { jobLinks } from '../../core/http/api.ts';
 import type { BatchItemResource, BatchResource } from '../../core/http/batch-api.ts';
+import { batchLinks } from '../../core/http/batch-api.ts';
 import type { BatchView } from '../../core/job/batch.ts';
-import { batchLinks, jobLinks } from '../../core/links.ts';
 import type { ListedItem } from '../../queue/batches/batch-items.ts';
 import type { BatchCursor } from '../../queue/batches/batch-list.ts';
 import type { JobFailure } from '../../queue/jobs/failures.ts';

@@ -3,8 +3,8 @@
 import { basename } from 'node:path';
 import { errorRow } from '../../core/errors.ts';
 import type { InputResource, JobResource } from '../../core/http/api.ts';
+import { jobLinks } from '../../core/http/api.ts';
 import type { JobInput } from '../../core/job/job.ts';
-import { jobLinks } from '../../core/links.ts';
 import { formatObjectAddress } from '../../core/s3-settings.ts';
 import type { JobView } from '../../queue/jobs/job-view.ts';
 import { inputName } from '../../storage/inputs.ts';

@@ -13,8 +13,8 @@ import {
   BatchRetryQuery,
   BatchRetryResource,
   BatchSubmission,
+  batchLinks,
 } from '../../core/http/batch-api.ts';
-import { batchLinks } from '../../core/links.ts';
 import { assertFormats, defaultFormat } from '../../core/results/result-formats.ts';
 import { tenantFor } from '../auth/caller.ts';
 import {

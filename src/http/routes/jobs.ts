@@ -10,10 +10,10 @@ import {
   JobParams,
   JobRequest,
   JobResource,
+  jobLinks,
   ResultQuery,
 } from '../../core/http/api.ts';
 import { decodeCursor, encodeCursor } from '../../core/job/job-cursor.ts';
-import { jobLinks } from '../../core/links.ts';
 import { JobResult } from '../../core/results/job-result.ts';
 import {
   assertFormats,

@@ -5,7 +5,7 @@ import {
   openAiVerboseTranscription,
   type VerboseOptions,
 } from '../../core/http/openai.ts';
-import type { Transcript } from '../../core/results/transcript.ts';
+import type { Transcript } from '../../core/results/job-result.ts';
 import { renderTranscript } from '../../core/results/transcript-formats.ts';
 import { SseResponse } from '../events/sse-response.ts';
 import { streamTranscript } from '../openai/stream-transcript.ts';

@@ -1,8 +1,11 @@
 /** Which queue a request's jobs go to: that of a model which does their task. */
 import type { JobSettings } from '../../core/http/api.ts';
 import type { JobTask, ModelId, OmitEach, TranscribeOptions } from '../../core/job/job.ts';
-import { recognizerOptions } from '../../core/worker/model-options.ts';
-import { assertModelDoes, jobTaskOf } from '../../core/worker/model-task.ts';
+import {
+  assertModelDoes,
+  jobTaskOf,
+  recognizerOptions,
+} from '../../core/worker/model-abilities.ts';
 import type { ModelStatus } from '../../core/worker/status.ts';
 import type { AudioQueue } from '../../queue/audio-queue.ts';
 import { readPresence } from '../../queue/fleet/presence.ts';

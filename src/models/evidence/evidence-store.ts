@@ -16,6 +16,7 @@ import {
   parseFrameworkEvidence,
   parseModelEvidence,
 } from '../../core/evidence/evidence.ts';
+import { parseJson } from '../../core/lenient-parse.ts';
 import { packageFolder } from '../package-folder.ts';
 import { type Admission, admittedCount } from './admission.ts';
 
@@ -149,14 +150,6 @@ async function readRecord<Evidence>(
     record,
     problem: `${file} is damaged or of another version, and counts for nothing`,
   };
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 /** Readers see the old content or the new, whatever happens meanwhile. */

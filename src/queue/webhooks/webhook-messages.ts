@@ -1,9 +1,10 @@
 /** What is said of an end, and the id under which it is said: the same end always has the same. */
 import { createHash } from 'node:crypto';
 import { errorRow } from '../../core/errors.ts';
+import { jobLinks } from '../../core/http/api.ts';
+import { batchLinks } from '../../core/http/batch-api.ts';
 import type { BatchMessage, DeliveryData, JobMessage } from '../../core/http/webhook-message.ts';
 import type { BatchView } from '../../core/job/batch.ts';
-import { batchLinks, jobLinks } from '../../core/links.ts';
 import type { JobWebhookEvent } from '../../core/webhook.ts';
 import type { JobView } from '../jobs/job-view.ts';
 

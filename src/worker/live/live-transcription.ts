@@ -4,7 +4,7 @@ import {
   type LiveTranscribeSettingsInput,
   parseLiveTranscribeSettings,
 } from '../../core/live/live.ts';
-import { recognizerOptions } from '../../core/worker/model-options.ts';
+import { recognizerOptions } from '../../core/worker/model-abilities.ts';
 import type { TaskOptions, TaskResult } from '../../runtime/engine.ts';
 import type { ModelEntry } from '../../runtime/models/model-entry.ts';
 import { findWords } from '../speech/find-words.ts';

@@ -6,7 +6,7 @@
  */
 import type { DetectionOptions } from '../../core/job/job.ts';
 import { NO_TRACING, type Span, type Tracing } from '../../core/tracing.ts';
-import { assertModelDoes, jobTaskOf } from '../../core/worker/model-task.ts';
+import { assertModelDoes, jobTaskOf } from '../../core/worker/model-abilities.ts';
 import { type ModelInfo, SAMPLE_RATE, type TaskState } from '../../runtime/engine.ts';
 import type { ModelEntry } from '../../runtime/models/model-entry.ts';
 import type { InputReader } from '../audio/input-reader.ts';

@@ -1,5 +1,5 @@
 /** From what was recognized in a stretch of speech to the segments of the transcript. */
-import type { TranscriptSegment, TranscriptWord } from '../../core/results/transcript.ts';
+import type { TranscriptSegment, TranscriptWord } from '../../core/results/job-result.ts';
 import { SAMPLE_RATE, type TimedPiece, type TimedWord } from '../../runtime/engine.ts';
 import type { RecognizedSegment } from './pending-segments.ts';
 import { toSeconds } from './result-facts.ts';

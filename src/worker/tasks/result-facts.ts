@@ -1,7 +1,6 @@
 /** What the results of all tasks tell of a job and its input, and what becomes of a result in the queue. */
 import type { JobData, JobOutcome, JobTimings } from '../../core/job/job.ts';
-import type { JobResult } from '../../core/results/job-result.ts';
-import { RESULT_SCHEMA_VERSION } from '../../core/results/result-members.ts';
+import { type JobResult, RESULT_SCHEMA_VERSION } from '../../core/results/job-result.ts';
 import { SAMPLE_RATE } from '../../runtime/engine.ts';
 import { describeInput, inputName } from '../../storage/inputs.ts';
 import type { InputChannels } from '../audio/input-channels.ts';

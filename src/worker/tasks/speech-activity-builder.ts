@@ -1,5 +1,5 @@
 /** Turns what a detection run found into the stored result. */
-import type { SpeechActivity } from '../../core/results/speech-activity.ts';
+import type { SpeechActivity } from '../../core/results/job-result.ts';
 import type { Detection } from './detection.ts';
 import { identityOf, provenanceOf, type ResultFacts, sourceOf, toSeconds } from './result-facts.ts';
 

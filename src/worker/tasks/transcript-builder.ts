@@ -1,5 +1,5 @@
 /** Turns what a transcription run found into the stored transcript. */
-import type { Transcript } from '../../core/results/transcript.ts';
+import type { Transcript } from '../../core/results/job-result.ts';
 import type { AudioWarning } from '../../runtime/engine.ts';
 import { transcriptSegmentsOf } from './recognized-pieces.ts';
 import { identityOf, provenanceOf, type ResultFacts, sourceOf } from './result-facts.ts';

@@ -12,12 +12,13 @@ import { setMaxListeners } from 'node:events';
 import type { TranscribeOptions } from '../../core/job/job.ts';
 import { NO_TRACING } from '../../core/tracing.ts';
 import {
+  assertModelDoes,
   detectsLanguage,
+  jobTaskOf,
   type RecognizerOptions,
   recognizerOptions,
   spokenLanguage,
-} from '../../core/worker/model-options.ts';
-import { assertModelDoes, jobTaskOf } from '../../core/worker/model-task.ts';
+} from '../../core/worker/model-abilities.ts';
 import {
   type ModelInfo,
   SAMPLE_RATE,

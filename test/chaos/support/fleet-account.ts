@@ -1,7 +1,7 @@
 /** What became of the jobs of a fleet: by the events of its queue, its batches, and the objects in its bucket. */
 import type { Redis } from 'ioredis';
 import type { WavepoolClient } from '../../../src/client/wavepool-client.ts';
-import { parseTranscript } from '../../../src/core/results/transcript.ts';
+import { Transcript } from '../../../src/core/results/job-result.ts';
 import { toStreamEvent } from '../../../src/queue/events/event-history.ts';
 import { bullKey, queueNameOf } from '../../../src/queue/redis/queue-names.ts';
 import type { SeaweedServer } from '../../support/seaweed.ts';
@@ -141,7 +141,7 @@ async function storedTexts(objects: SeaweedServer, findings: string[]) {
   const read = async (): Promise<void> => {
     for (let key = keys.pop(); key !== undefined; key = keys.pop()) {
       try {
-        const { jobId, text } = parseTranscript(JSON.parse(await objects.read(key)));
+        const { jobId, text } = Transcript.parse(JSON.parse(await objects.read(key)));
         texts.set(jobId, [...(texts.get(jobId) ?? []), text]);
       } catch (error) {
         findings.push(`${key}: ${String(error)}`);

@@ -1,9 +1,9 @@
 /** Short recordings of known words, as many as wanted: no two files have the same bytes, and few have other words. */
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { wordErrors } from '../../../src/core/results/word-error-rate.ts';
 import { temporaryFolder } from '../../support/redis.ts';
 import { ffmpeg, speechClip } from '../../support/speech.ts';
+import { wordErrors } from '../../support/word-error-rate.ts';
 
 /** Three seconds each. */
 const CLIPS = ['sense-0880.flac', 'sense-0930.flac'].map(speechClip);

@@ -5,7 +5,7 @@ import path from 'node:path';
 import { PassThrough } from 'node:stream';
 import { expect, onTestFinished, test } from 'vitest';
 import { chooseCapacities, chooseCapacity } from '../../../src/cli/capacity/auto-capacity.ts';
-import type { CapacityOptions } from '../../../src/cli/options/options.ts';
+import type { CapacityOptions } from '../../../src/cli/capacity/capacity-options.ts';
 import { readConfig } from '../../../src/core/config.ts';
 import { catalogueEntry } from '../../../src/models/catalogue/catalogue.ts';
 import type { InstalledModel } from '../../../src/models/store/model-store.ts';

@@ -3,7 +3,7 @@ import { copyFile, mkdir } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { JobResource } from '../../../src/core/http/api.ts';
-import { Transcript } from '../../../src/core/results/transcript.ts';
+import { Transcript } from '../../../src/core/results/job-result.ts';
 import { Service } from '../../support/service.ts';
 import { expectSaid, speechClip } from '../../support/speech.ts';
 

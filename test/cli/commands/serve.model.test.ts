@@ -8,12 +8,12 @@ import type { ErrorCode } from '../../../src/core/errors.ts';
 import { JobResource } from '../../../src/core/http/api.ts';
 import type { ServiceEvent } from '../../../src/core/http/events.ts';
 import { ProblemDetails } from '../../../src/core/http/problem.ts';
-import { normalizedWords } from '../../../src/core/results/word-error-rate.ts';
 import { writeHeaderOnly } from '../../support/odd-audio.ts';
 import { signalProcess, workersOf } from '../../support/process-table.ts';
 import { Service } from '../../support/service.ts';
 import { BASE_CLIP, expectSaid, longSpeech, speechClip, writeNoise } from '../../support/speech.ts';
 import { parseSrt } from '../../support/subtitles.ts';
+import { normalizedWords } from '../../support/word-error-rate.ts';
 
 const CLIP = speechClip('sense-0880.flac');
 const LONG_CLIP = speechClip('two-cities-48k.flac');

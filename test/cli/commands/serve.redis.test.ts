@@ -1,9 +1,9 @@
 import { EventEmitter, once } from 'node:events';
 import { PassThrough } from 'node:stream';
 import { expect, test } from 'vitest';
-import type { CliContext } from '../../../src/cli/context.ts';
-import { EXIT } from '../../../src/cli/exit-codes.ts';
 import { runCommandLine } from '../../../src/cli/program.ts';
+import type { CliContext } from '../../../src/cli/terminal/context.ts';
+import { EXIT } from '../../../src/cli/terminal/context.ts';
 import { readConfig } from '../../../src/core/config.ts';
 import { temporaryFolder } from '../../support/redis.ts';
 import { runCli } from '../run-cli.ts';

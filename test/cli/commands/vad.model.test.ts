@@ -3,8 +3,11 @@ import { cp, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { WavepoolClient } from '../../../src/client/wavepool-client.ts';
-import { asSpeechActivity, parseJobResult } from '../../../src/core/results/job-result.ts';
-import type { SpeechActivity } from '../../../src/core/results/speech-activity.ts';
+import {
+  asSpeechActivity,
+  parseJobResult,
+  type SpeechActivity,
+} from '../../../src/core/results/job-result.ts';
 import { BASE_CLIP, ffmpeg, joinClips, SPEECH, speechClip } from '../../support/speech.ts';
 import { type ProcessEnd, summaryOf } from '../../support/wavepool-process.ts';
 import { Workplace } from '../../support/workplace.ts';

@@ -7,8 +7,8 @@ import {
   fileExtension,
   RESULT_FORMATS,
   renderResult,
+  renderSpeech,
 } from '../../../src/core/results/result-formats.ts';
-import { renderSpeech } from '../../../src/core/results/speech-formats.ts';
 import { speechActivityOf } from '../../support/speech-activity.ts';
 import { transcriptOf } from '../../support/transcript.ts';
 

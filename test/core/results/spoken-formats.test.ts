@@ -1,7 +1,10 @@
 /** Speakers and the times of words in the formats of transcripts, and the limits of subtitles over many transcripts. */
 import { describe, expect, test } from 'vitest';
-import { layOutCues } from '../../../src/core/results/subtitle-cues.ts';
-import { MAX_CUE_MS, MAX_READING_SPEED } from '../../../src/core/results/subtitle-timing.ts';
+import {
+  layOutCues,
+  MAX_CUE_MS,
+  MAX_READING_SPEED,
+} from '../../../src/core/results/subtitle-cues.ts';
 import { MAX_LINE_CHARACTERS, type TimedText } from '../../../src/core/results/subtitle-words.ts';
 import { renderTranscript } from '../../../src/core/results/transcript-formats.ts';
 import { parseSrt, parseVtt } from '../../support/subtitles.ts';

@@ -1,11 +1,7 @@
 import { expect, test } from 'vitest';
-import { layOutCues } from '../../../src/core/results/subtitle-cues.ts';
-import { CUE_GAP_MS } from '../../../src/core/results/subtitle-timing.ts';
+import { CUE_GAP_MS, layOutCues } from '../../../src/core/results/subtitle-cues.ts';
 import { MAX_LINE_CHARACTERS, type TimedText } from '../../../src/core/results/subtitle-words.ts';
-import {
-  isTranscriptFormat,
-  renderTranscript,
-} from '../../../src/core/results/transcript-formats.ts';
+import { renderTranscript } from '../../../src/core/results/transcript-formats.ts';
 
 const LONG =
   'The quick brown fox jumps over the lazy dog, and then it rests for a while under the old oak tree. ' +
@@ -144,9 +140,4 @@ test('more than 99 hours are written in full', () => {
   const segments = [segment(360_000 + 3723.004, 360_000 + 3725, 'late')];
   expect(renderTranscript({ segments }, 'srt')).toContain('101:02:03,004 --> 101:02:05,000');
   expect(renderTranscript({ segments }, 'vtt')).toContain('101:02:03.004 --> 101:02:05.000');
-});
-
-test('formats are known by name', () => {
-  expect(['txt', 'json', 'srt', 'vtt', 'tsv'].every(isTranscriptFormat)).toBe(true);
-  expect(isTranscriptFormat('doc')).toBe(false);
 });

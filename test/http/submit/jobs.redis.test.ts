@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { WavepoolError } from '../../../src/core/errors.ts';
 import { CancelResource, JobPage, JobResource } from '../../../src/core/http/api.ts';
 import { ProblemDetails } from '../../../src/core/http/problem.ts';
-import { parseTranscript } from '../../../src/core/results/transcript.ts';
+import { Transcript } from '../../../src/core/results/job-result.ts';
 import { renderTranscript } from '../../../src/core/results/transcript-formats.ts';
 import { AudioQueue } from '../../../src/queue/audio-queue.ts';
 import { heard } from '../../support/events.ts';
@@ -81,7 +81,7 @@ describe('a job', () => {
     const done = await ended(job.id);
     expect(done).toMatchObject({ state: 'completed', input: { kind: 'path', name: 'talk.wav' } });
     const json = await server.request(`${job.links.result}?format=json`);
-    const transcript = parseTranscript(await json.json());
+    const transcript = Transcript.parse(await json.json());
     expect(transcript.text).toBe('hello there');
     for (const [format, type] of [
       ['txt', 'text/plain'],
@@ -284,7 +284,7 @@ test.each([
   const done = await ended(byForm.id);
   expect(done.state).toBe('completed');
   const result = await server.request(done.links.result);
-  expect(parseTranscript(await result.json()).text).toBe('named');
+  expect(Transcript.parse(await result.json()).text).toBe('named');
 });
 
 test('a listing tells every job that stays in its state exactly once while others are added', async () => {

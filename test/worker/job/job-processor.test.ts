@@ -3,7 +3,7 @@ import path from 'node:path';
 import { expect, test, vi } from 'vitest';
 import { WavepoolError } from '../../../src/core/errors.ts';
 import { type JobInput, parseJobData } from '../../../src/core/job/job.ts';
-import { parseTranscript } from '../../../src/core/results/transcript.ts';
+import { Transcript } from '../../../src/core/results/job-result.ts';
 import { systemClock } from '../../../src/runtime/clock.ts';
 import { Runtime } from '../../../src/runtime/runtime.ts';
 import { LocalResultStore } from '../../../src/storage/local-result-store.ts';
@@ -204,7 +204,7 @@ async function resume(breakAfter: number, between: (place: Place) => Promise<voi
   breakOff = false;
   await between(place);
   const outcome = await place.process(input, { data });
-  const transcript = parseTranscript(await place.results.read(outcome.resultKey));
+  const transcript = Transcript.parse(await place.results.read(outcome.resultKey));
   const left = await place.results.journals.holds('job');
   return { inFirst, inSecond: recognized.length - inFirst, transcript, left };
 }
@@ -216,7 +216,7 @@ test('an attempt goes on from the journal of the one before, to the same transcr
   expect(left).toBe(false);
   await using place = await workplace({ audio: LONG });
   const alone = await place.process({ kind: 'path', path: place.recording });
-  const undisturbed = parseTranscript(await place.results.read(alone.resultKey));
+  const undisturbed = Transcript.parse(await place.results.read(alone.resultKey));
   expect(transcript.text).toBe(undisturbed.text);
   expect(transcript.segments).toEqual(undisturbed.segments);
   expect(transcript.segments).toHaveLength(40);
