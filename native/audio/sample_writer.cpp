@@ -45,12 +45,12 @@ void SampleWriter::write(std::span<const float> interleaved) {
     store_resampled();
 }
 
-void SampleWriter::finish(bool half_frame) {
+void SampleWriter::finish() {
     mono_.clear();
     resampled_.clear();
     mixer_.finish(mono_);
     resampler_.push(mono_, resampled_);
-    resampler_.finish(resampled_, half_frame);
+    resampler_.finish(resampled_);
     store_resampled();
 }
 

@@ -26,8 +26,8 @@ class SampleWriter {
 
     /// `interleaved` holds whole frames. What the filters need more context for comes later.
     void write(std::span<const float> interleaved);
-    /// Appends the rest. Nothing may be written after. `half_frame` as for Resampler::finish().
-    void finish(bool half_frame = false);
+    /// Appends the rest. Nothing may be written after.
+    void finish();
 
     /// What was odd about the channels so far.
     [[nodiscard]] std::vector<Warning> warnings() const;
