@@ -118,7 +118,7 @@ const SUBFOLDERS: Record<string, Record<string, string[]>> = {
   'native/audio': {
     bytes: [],
     conversion: [],
-    containers: ['bytes', 'conversion'],
+    containers: ['bytes'],
     '.': ['bytes', 'conversion', 'containers'],
   },
   'native/models/whisper': {

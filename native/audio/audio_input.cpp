@@ -31,8 +31,8 @@ class DecodedInput final : public AudioInput {
   public:
     DecodedInput(std::unique_ptr<FrameReader> reader, std::optional<int> channel)
         : reader_(std::move(reader)),
-          writer_(reader_->frame_rate(), reader_->info().channels, channel) {
-        const auto frames = static_cast<std::size_t>(reader_->frame_rate() / kStepsPerSecond);
+          writer_(reader_->info().sample_rate, reader_->info().channels, channel) {
+        const auto frames = static_cast<std::size_t>(reader_->info().sample_rate / kStepsPerSecond);
         frames_.resize(frames * static_cast<std::size_t>(reader_->info().channels));
     }
 
@@ -61,7 +61,7 @@ class DecodedInput final : public AudioInput {
         const std::size_t count = reader_->read(frames_, cancel) * channels;
         writer_.write(std::span(frames_).first(count));
         ended_ = count < frames_.size();
-        if (ended_) writer_.finish(reader_->ends_in_half_frame());
+        if (ended_) writer_.finish();
     }
 
     std::unique_ptr<FrameReader> reader_;
@@ -100,15 +100,13 @@ std::unique_ptr<FrameReader> open_mp3(const std::filesystem::path& file, std::ui
     auto bytes = std::make_unique<FileReader>(file);
     const bool tag_fits = bytes->skip(tag_bytes, never);
     try {
-        if (tag_fits)
-            return std::make_unique<Mp3Reader>(std::move(bytes), kMp3SearchBytes, kSampleRate,
-                                               never);
+        if (tag_fits) return std::make_unique<Mp3Reader>(std::move(bytes), kMp3SearchBytes, never);
     } catch (const Error& error) {
         if (error.code() != ErrorCode::kInputUndecodable || tag_bytes == 0) throw;
     }
     bytes = std::make_unique<FileReader>(file);
     bytes->skip(kId3HeaderBytes, never);
-    return std::make_unique<Mp3Reader>(std::move(bytes), kBrokenTagSearchBytes, kSampleRate, never);
+    return std::make_unique<Mp3Reader>(std::move(bytes), kBrokenTagSearchBytes, never);
 }
 
 std::unique_ptr<FrameReader> open_reader(const std::filesystem::path& file) {

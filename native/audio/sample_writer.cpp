@@ -21,36 +21,44 @@ int checked_channels(int channels) {
     return channels;
 }
 
-std::optional<ChannelSelector> selector_of(int channels, std::optional<int> channel) {
-    if (!channel) return std::nullopt;
-    if (*channel < 0 || *channel >= channels)
+std::optional<int> checked_channel(std::optional<int> channel, int channels) {
+    if (channel && (*channel < 0 || *channel >= channels))
         throw Error(ErrorCode::kInvalidRequest, "channel " + std::to_string(*channel) + " of " +
                                                     std::to_string(channels) + ", counted from 0");
-    return ChannelSelector(channels, *channel);
+    return channel;
 }
 
 }  // namespace
 
 SampleWriter::SampleWriter(int sample_rate, int channels, std::optional<int> channel)
     : channels_(checked_channels(channels)),
-      selector_(selector_of(channels, channel)),
-      mixer_(selector_ ? 1 : channels, checked_rate(sample_rate)),
+      channel_(checked_channel(channel, channels)),
+      mixer_(channel_ ? 1 : channels, checked_rate(sample_rate)),
       resampler_(sample_rate) {}
+
+std::span<const float> SampleWriter::selected(std::span<const float> interleaved) {
+    if (!channel_) return interleaved;
+    selected_.clear();
+    const auto channels = static_cast<std::size_t>(channels_);
+    for (auto at = static_cast<std::size_t>(*channel_); at < interleaved.size(); at += channels)
+        selected_.push_back(interleaved[at]);
+    return selected_;
+}
 
 void SampleWriter::write(std::span<const float> interleaved) {
     mono_.clear();
     resampled_.clear();
-    mixer_.push(selector_ ? selector_->select(interleaved) : interleaved, mono_);
+    mixer_.push(selected(interleaved), mono_);
     resampler_.push(mono_, resampled_);
     store_resampled();
 }
 
-void SampleWriter::finish(bool half_frame) {
+void SampleWriter::finish() {
     mono_.clear();
     resampled_.clear();
     mixer_.finish(mono_);
     resampler_.push(mono_, resampled_);
-    resampler_.finish(resampled_, half_frame);
+    resampler_.finish(resampled_);
     store_resampled();
 }
 

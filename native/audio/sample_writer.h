@@ -7,7 +7,6 @@
 
 #include "audio/containers/frame_reader.h"
 #include "audio/conversion/channel_mixer.h"
-#include "audio/conversion/channel_selector.h"
 #include "audio/conversion/resampler.h"
 #include "framework/sample_store.h"
 
@@ -26,20 +25,23 @@ class SampleWriter {
 
     /// `interleaved` holds whole frames. What the filters need more context for comes later.
     void write(std::span<const float> interleaved);
-    /// Appends the rest. Nothing may be written after. `half_frame` as for Resampler::finish().
-    void finish(bool half_frame = false);
+    /// Appends the rest. Nothing may be written after.
+    void finish();
 
     /// What was odd about the channels so far.
     [[nodiscard]] std::vector<Warning> warnings() const;
 
   private:
+    /// The samples that are mixed: all, or those of the one channel.
+    [[nodiscard]] std::span<const float> selected(std::span<const float> interleaved);
     void store_resampled();
 
     const int channels_;
+    const std::optional<int> channel_;
     const std::shared_ptr<SampleStore> store_ = std::make_shared<SampleStore>();
-    std::optional<ChannelSelector> selector_;
     ChannelMixer mixer_;
     Resampler resampler_;
+    std::vector<float> selected_;
     std::vector<float> mono_;
     std::vector<float> resampled_;
 };

@@ -32,21 +32,13 @@ struct Warning {
     std::string message;
 };
 
-/// Decoded frames (one sample of every channel) at the input's own rate, or at half of it where a
-/// reader was told that this is enough. A constructed reader has found at least one frame. Used by
-/// one thread at a time.
+/// Decoded frames (one sample of every channel) at the input's own rate. A constructed reader has
+/// found at least one frame. Used by one thread at a time.
 class FrameReader {
   public:
     virtual ~FrameReader() = default;
 
     [[nodiscard]] const SourceInfo& info() const noexcept { return info_; }
-    /// Of the frames that read() gives, in Hz: info().sample_rate or half of it.
-    [[nodiscard]] int frame_rate() const noexcept {
-        return halves_rate_ ? info_.sample_rate / 2 : info_.sample_rate;
-    }
-    /// At the end, where the rate is halved: whether the last frame stands for a single one of the
-    /// input, whose number of frames is odd.
-    [[nodiscard]] bool ends_in_half_frame() const noexcept { return ends_in_half_frame_; }
     [[nodiscard]] const std::vector<Warning>& warnings() const noexcept { return warnings_; }
 
     /// Fills `interleaved`, a whole number of frames; fewer mean the end of the input. Returns the
@@ -62,8 +54,6 @@ class FrameReader {
     }
 
     SourceInfo info_;
-    bool halves_rate_ = false;
-    bool ends_in_half_frame_ = false;
 
   private:
     std::vector<Warning> warnings_;

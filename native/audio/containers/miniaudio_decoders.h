@@ -15,12 +15,9 @@ inline constexpr std::size_t kMaxMp3FrameSamples = 2304;
 class Mp3FrameDecoder {
   public:
     Mp3FrameDecoder();
-    /// Gives every second sample only, `phase` 0: the even ones, 1: the odd ones. The sound is
-    /// complete up to 0.19 of the stream's rate, and of no use above. Only for MPEG-1 layer III.
-    static Mp3FrameDecoder halving(int phase);
     ~Mp3FrameDecoder();
-    Mp3FrameDecoder(Mp3FrameDecoder&&) noexcept;
-    Mp3FrameDecoder& operator=(Mp3FrameDecoder&&) noexcept;
+    Mp3FrameDecoder(const Mp3FrameDecoder&) = delete;
+    Mp3FrameDecoder& operator=(const Mp3FrameDecoder&) = delete;
 
     /// Decodes exactly one frame, header included, to interleaved f32. Returns the samples per
     /// channel, 0 when the frame is damaged or lacks the frames before it.

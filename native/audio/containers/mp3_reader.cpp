@@ -34,13 +34,12 @@ bool is_tag(std::span<const std::uint8_t> bytes) {
 
 }  // namespace
 
-Mp3Reader::Mp3Reader(std::unique_ptr<ByteReader> bytes, std::size_t search_bytes, int wanted_rate,
+Mp3Reader::Mp3Reader(std::unique_ptr<ByteReader> bytes, std::size_t search_bytes,
                      const CancelToken& cancel)
     : bytes_(std::move(bytes)), buffer_(kBufferBytes) {
     find_first_frame(search_bytes, cancel);
     info_ = {"mp3", first_.layer == 3 ? "mp3" : "mp2", first_.sample_rate, first_.channels, 0};
     read_encoder_note(cancel);
-    halve_rate(wanted_rate);
     while (pcm_read_ == pcm_.size())
         if (!decode_frame(cancel)) refuse("no frame can be decoded");
 }
@@ -103,22 +102,6 @@ void Mp3Reader::read_encoder_note(const CancelToken& cancel) {
     padding_samples_ = note->padding_samples;
 }
 
-// The first sample that is not dropped is the first one read.
-void Mp3Reader::halve_rate(int wanted_rate) {
-    // What a halved decoder gives is complete to 0.19 of the stream's rate; half the wanted rate is
-    // wanted of it.
-    const bool ample = 19 * first_.sample_rate >= 50 * wanted_rate;
-    if (first_.version != 1 || first_.layer != 3 || !ample) return;
-    halves_rate_ = true;
-    phase_ = drop_samples_ % 2;
-    decoder_ = Mp3FrameDecoder::halving(static_cast<int>(phase_));
-}
-
-// How many frames are read of the first `samples` per channel of an MPEG frame.
-std::size_t Mp3Reader::frames_before(std::size_t samples) const {
-    return halves_rate_ ? (samples + 1 - phase_) / 2 : samples;
-}
-
 // The next whole frame of the stream, at begin_. Nothing at the end.
 std::optional<Mp3Header> Mp3Reader::next_frame(const CancelToken& cancel) {
     std::size_t passed = 0;
@@ -171,7 +154,7 @@ bool Mp3Reader::decode_frame(const CancelToken& cancel) {
         ++decoded_frames_;
     } else if (decoded_frames_ > 0) {
         warn("DECODE_ERRORS_SKIPPED", "damaged frames became silence");
-        pcm_.assign(frames_before(header->frame_samples) * channels, 0.0F);
+        pcm_.assign(header->frame_samples * channels, 0.0F);
         ++decoded_frames_;
     } else {
         // The start of a stream that was cut out of another: its first frames lack their past.
@@ -183,12 +166,10 @@ bool Mp3Reader::decode_frame(const CancelToken& cancel) {
     if (decoded_frames_ == noted_frames_ &&
         (!fill(Mp3Header::kBytes, cancel) || !Mp3Header::parse(ahead(0))))
         end -= std::min(padding_samples_, end);
-    // An odd number of samples moves what another stream has after it by one of them.
-    pcm_.resize(frames_before(end) * channels);
-    ends_in_half_frame_ = halves_rate_ && (end + phase_) % 2 == 1;
+    pcm_.resize(end * channels);
     const std::size_t dropped = std::min(drop_samples_, end);
     drop_samples_ -= dropped;
-    pcm_read_ = frames_before(dropped) * channels;
+    pcm_read_ = dropped * channels;
     return true;
 }
 

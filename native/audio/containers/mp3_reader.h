@@ -18,10 +18,8 @@ namespace wavepool::audio {
 class Mp3Reader final : public FrameReader {
   public:
     /// `bytes` stands after any ID3v2 tag. At most `search_bytes` are passed over to find the first
-    /// of several consecutive frames. The frames will be resampled to `wanted_rate`: where half the
-    /// stream's rate is ample for it, every second one is read, for half the work, and what lies
-    /// above half the wanted rate is of no use. Throws Error{kInputUndecodable | kCancelled}.
-    Mp3Reader(std::unique_ptr<ByteReader> bytes, std::size_t search_bytes, int wanted_rate,
+    /// of several consecutive frames. Throws Error{kInputUndecodable | kCancelled}.
+    Mp3Reader(std::unique_ptr<ByteReader> bytes, std::size_t search_bytes,
               const CancelToken& cancel);
 
     std::size_t read(std::span<float> interleaved, const CancelToken& cancel) override;
@@ -32,8 +30,6 @@ class Mp3Reader final : public FrameReader {
     [[nodiscard]] bool frames_follow(std::size_t frames, const CancelToken& cancel);
     void find_first_frame(std::size_t search_bytes, const CancelToken& cancel);
     void read_encoder_note(const CancelToken& cancel);
-    void halve_rate(int wanted_rate);
-    [[nodiscard]] std::size_t frames_before(std::size_t samples) const;
     std::optional<Mp3Header> next_frame(const CancelToken& cancel);
     bool decode_frame(const CancelToken& cancel);
     void match_channels(std::size_t samples, int channels);
@@ -51,7 +47,6 @@ class Mp3Reader final : public FrameReader {
     std::uint64_t decoded_frames_ = 0;
     std::size_t drop_samples_ = 0;     ///< per channel, still to drop from the start
     std::size_t padding_samples_ = 0;  ///< per channel, to drop from the last noted frame
-    std::size_t phase_ = 0;            ///< of a halved rate: 1, the odd samples are read
     std::vector<float> pcm_;           ///< interleaved, of the last frame
     std::size_t pcm_read_ = 0;
 };

@@ -18,21 +18,20 @@ inline Lanes load(const float* from) noexcept {
 
 inline void store(const Lanes& value, float* to) noexcept { std::memcpy(to, &value, sizeof value); }
 
-/// A vector of these lanes of `first` and, counted on from there, of `second`.
+/// A vector of the lanes of `from` with these indices.
 template <int... Index, typename Vector>
-inline auto shuffled(const Vector& first, const Vector& second) noexcept {
+inline auto shuffled(const Vector& from) noexcept {
 #if __has_builtin(__builtin_shufflevector)
-    return __builtin_shufflevector(first, second, Index...);
+    return __builtin_shufflevector(from, from, Index...);
 #else  // GCC before 12
-    constexpr int kSize = sizeof(Vector) / sizeof(float);
     using Shuffled [[gnu::vector_size(sizeof...(Index) * sizeof(float))]] = float;
-    return Shuffled{(Index < kSize ? first[Index % kSize] : second[Index % kSize])...};
+    return Shuffled{from[Index]...};
 #endif
 }
 
 inline float sum_of(const Lanes& sum) noexcept {
-    const auto fours = shuffled<0, 1, 2, 3>(sum, sum) + shuffled<4, 5, 6, 7>(sum, sum);
-    const auto pairs = fours + shuffled<1, 0, 3, 2>(fours, fours);
+    const auto fours = shuffled<0, 1, 2, 3>(sum) + shuffled<4, 5, 6, 7>(sum);
+    const auto pairs = fours + shuffled<1, 0, 3, 2>(fours);
     return pairs[0] + pairs[2];
 }
 

@@ -115,7 +115,7 @@ void Resampler::push_halved(std::span<const float> samples, std::vector<float>& 
     produce(input_end_, out);
 }
 
-void Resampler::finish(std::vector<float>& out, bool half_sample) {
+void Resampler::finish(std::vector<float>& out) {
     for (std::size_t stage = 0; stage < halvers_.size(); ++stage) {
         halved_[stage].clear();
         if (stage > 0) halvers_[stage].push(halved_[stage - 1], halved_[stage]);
@@ -123,8 +123,7 @@ void Resampler::finish(std::vector<float>& out, bool half_sample) {
     }
     if (!halvers_.empty()) push_halved(halved_.back(), out);
 
-    const std::int64_t halves = 2 * source_end_ - (half_sample ? 1 : 0);
-    const std::int64_t total = (halves * kSampleRate + source_rate_) / (2 * source_rate_);
+    const std::int64_t total = (2 * source_end_ * kSampleRate + source_rate_) / (2 * source_rate_);
     const std::size_t before = out.size();
     const std::int64_t wanted = total - output_end_;
     if (up_ != down_) {

@@ -22,9 +22,8 @@ class Resampler {
 
     /// Appends every output sample whose neighborhood is complete.
     void push(std::span<const float> samples, std::vector<float>& out);
-    /// Appends the rest. Nothing may be pushed after. `half_sample`: the input ends in the middle
-    /// of its last sample, which shortens the output accordingly.
-    void finish(std::vector<float>& out, bool half_sample = false);
+    /// Appends the rest. Nothing may be pushed after.
+    void finish(std::vector<float>& out);
 
   private:
     void build_filters(int sample_rate);

@@ -36,6 +36,9 @@ using ContextPtr = std::unique_ptr<ggml_context, ContextDeleter>;
 using ThreadpoolPtr = std::unique_ptr<ggml_threadpool, ThreadpoolDeleter>;
 using GraphAllocatorPtr = std::unique_ptr<ggml_gallocr, GraphAllocatorDeleter>;
 
+/// Whether memory is allocated or only its size computed, with tensors that must not be used.
+enum class Allocation { kReal, kPlanned };
+
 /// Runs `construct`, one caller of the process at a time: backends may publish devices before these
 /// are initialized. Whatever creates a backend or chooses among devices goes through here, in CPU
 /// builds CpuBackend alone. What `construct` throws passes through and lets the next caller in.

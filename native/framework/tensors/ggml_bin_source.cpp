@@ -1,5 +1,3 @@
-#include "framework/tensors/ggml_bin_source.h"
-
 #include <algorithm>
 #include <string>
 #include <utility>

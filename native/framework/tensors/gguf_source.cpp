@@ -1,5 +1,3 @@
-#include "framework/tensors/gguf_source.h"
-
 #include <cstdio>
 #include <string>
 #include <utility>

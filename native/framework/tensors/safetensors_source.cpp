@@ -1,5 +1,3 @@
-#include "framework/tensors/safetensors_source.h"
-
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>

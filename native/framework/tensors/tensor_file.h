@@ -44,4 +44,29 @@ class TensorFile : public TensorSource {
     PlacedTensors tensors_;
 };
 
+// The readers of the formats, among which open_tensor_source() chooses.
+
+/// A GGUF v3 checkpoint: this file, or all files of the split that it belongs to, which are then
+/// opened with the same options. Metadata are those of the first file. Throws
+/// Error{kInputNotFound | kModelFileInvalid}.
+[[nodiscard]] std::shared_ptr<const TensorSource> open_gguf(
+    std::shared_ptr<const MappedStorage> storage);
+
+/// A checkpoint of one Safetensors file. Its metadata are the strings of __metadata__. Throws
+/// Error{kModelFileInvalid}.
+[[nodiscard]] std::shared_ptr<const TensorSource> open_safetensors(
+    std::shared_ptr<const MappedStorage> storage);
+
+/// The checkpoint that an index (model.safetensors.index.json) describes; its files lie beside it
+/// and are opened with the index's options. Only tensors that the index names are part of it.
+/// Throws Error{kInputNotFound | kModelFileInvalid}.
+[[nodiscard]] std::shared_ptr<const TensorSource> open_safetensors_index(
+    const MappedStorage& index);
+
+/// A Whisper checkpoint as whisper.cpp's converters write it (ggml-NAME.bin). Its metadata are
+/// general.architecture "whisper" and what ggml_bin_header.h names. Throws
+/// Error{kModelFileInvalid}.
+[[nodiscard]] std::shared_ptr<const TensorSource> open_ggml_bin(
+    std::shared_ptr<const MappedStorage> storage);
+
 }  // namespace wavepool

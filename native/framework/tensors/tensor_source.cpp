@@ -7,9 +7,7 @@
 
 #include "framework/error.h"
 #include "framework/tensors/ggml_bin_header.h"
-#include "framework/tensors/ggml_bin_source.h"
-#include "framework/tensors/gguf_source.h"
-#include "framework/tensors/safetensors_source.h"
+#include "framework/tensors/tensor_file.h"
 
 namespace wavepool {
 namespace {

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "framework/compute/allocation.h"
+#include "framework/compute/backend.h"
 
 namespace wavepool::kernels {
 

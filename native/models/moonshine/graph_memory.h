@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <vector>
 
-#include "framework/compute/allocation.h"
 #include "framework/compute/backend.h"
 
 namespace wavepool::moonshine {

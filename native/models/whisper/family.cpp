@@ -4,7 +4,6 @@
 #include <string>
 #include <utility>
 
-#include "framework/compute/allocation.h"
 #include "framework/compute/backend.h"
 #include "framework/error.h"
 #include "framework/models/weight_cache.h"

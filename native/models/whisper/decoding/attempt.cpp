@@ -173,8 +173,8 @@ std::vector<double> Attempt::align(const Window& window) {
     return starts;
 }
 
-bool Attempt::trusted(double log_probability) const {
-    if (setting_.stuck || !completed_ || log_probability_ < log_probability) return false;
+bool Attempt::trusted() const {
+    if (setting_.stuck || !completed_ || log_probability_ < kTrustedLogProbability) return false;
     return whisper_full_n_segments_from_state(&setting_.state) > 0;
 }
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "framework/sessions/session.h"
-#include "models/whisper/checkpoint/shared_model.h"
+#include "models/whisper/decoding/shared_model.h"
 #include "models/whisper/request/request_options.h"
 
 namespace wavepool::whisper {
@@ -36,8 +36,8 @@ class Attempt {
     void run(const CancelToken& cancel);
 
     /// Whether a single greedy attempt may stand: there is text, its end was found, it does not
-    /// repeat itself, and the model was surer of it than this.
-    [[nodiscard]] bool trusted(double log_probability) const;
+    /// repeat itself, and its mean log probability is at least kTrustedLogProbability.
+    [[nodiscard]] bool trusted() const;
 
     /// Times lie within [0, seconds].
     [[nodiscard]] TaskResult result(double seconds) const;

@@ -8,7 +8,7 @@
 
 #include "framework/sessions/session.h"
 #include "models/whisper/checkpoint/network.h"
-#include "models/whisper/checkpoint/shared_model.h"
+#include "models/whisper/decoding/shared_model.h"
 #include "models/whisper/decoding/window.h"
 #include "models/whisper/request/request_options.h"
 

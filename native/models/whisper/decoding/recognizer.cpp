@@ -16,16 +16,6 @@ constexpr int kThreadpoolPolling = 50;
 
 }  // namespace
 
-SharedModel::SharedModel(const Checkpoint& checkpoint, library::ContextPtr loaded,
-                         std::shared_ptr<const NetworkWeights> weights)
-    : parameters(checkpoint.parameters()),
-      vocabulary(checkpoint.tokens(), parameters.end_token()),
-      languages(language_codes(parameters)),
-      context(std::move(loaded)),
-      heads(library::alignment_heads(*context)),
-      special(library::special_tokens(*context)),
-      network(std::move(weights)) {}
-
 Recognizer::Recognizer(std::shared_ptr<const SharedModel> model, int threads)
     : model_(std::move(model)), threads_(threads) {
     ggml_threadpool_params params = ggml_threadpool_params_default(threads_);
@@ -67,7 +57,7 @@ TaskResult Recognizer::run(std::span<const float> heard, double seconds,
     if (context == Context::kReducedFirst && reduced < kAudioContext) {
         Attempt attempt(setting, options, heard, reduced, Attempt::Effort::kOnce);
         attempt.run(cancel);
-        if (attempt.trusted(kTrustedLogProbability)) return attempt.result(seconds);
+        if (attempt.trusted()) return attempt.result(seconds);
         stuck_ = false;
     }
     Attempt attempt(setting, options, heard, static_cast<int>(kAudioContext),

@@ -8,7 +8,7 @@
 
 #include "framework/compute/backend.h"
 #include "framework/sessions/session.h"
-#include "models/whisper/checkpoint/shared_model.h"
+#include "models/whisper/decoding/shared_model.h"
 #include "models/whisper/library/library.h"
 #include "models/whisper/request/request_options.h"
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "framework/sessions/session.h"
-#include "models/whisper/checkpoint/shared_model.h"
+#include "models/whisper/decoding/shared_model.h"
 #include "models/whisper/decoding/window.h"
 
 namespace wavepool::whisper {
