@@ -2,8 +2,8 @@
 import type { Command } from 'commander';
 import { Option } from 'commander';
 import { WavepoolError } from '../../core/errors.ts';
+import { packageFolder } from '../../core/package-folder.ts';
 import { NativeEngine } from '../../engine/native-engine.ts';
-import { packageFolder } from '../../models/package-folder.ts';
 import { cpuName } from '../capacity/auto-slots.ts';
 import type { ModelSpeed } from '../capacity/bench-measure.ts';
 import {

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import process from 'node:process';
 import type { Writable } from 'node:stream';
 import { WavepoolError } from '../../core/errors.ts';
-import { packageFolder } from '../../models/package-folder.ts';
+import { packageFolder } from '../../core/package-folder.ts';
 
 /**
  * Takes a minute or two the first time, hardly any when nothing has changed.

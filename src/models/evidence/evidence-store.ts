@@ -16,7 +16,7 @@ import {
   parseFrameworkEvidence,
   parseModelEvidence,
 } from '../../core/evidence/evidence.ts';
-import { packageFolder } from '../package-folder.ts';
+import { packageFolder } from '../../core/package-folder.ts';
 import { type Admission, admittedCount } from './admission.ts';
 
 export interface EvidenceStoreOptions {
