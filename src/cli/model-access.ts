@@ -2,13 +2,9 @@
 import type { Config } from '../core/config.ts';
 import { WavepoolError } from '../core/errors.ts';
 import { NativeEngine } from '../engine/native-engine.ts';
-import type { Quantization } from '../models/files/quantize.ts';
-import type {
-  ImportOptions,
-  InstalledModel,
-  PullOptions,
-  PullProgress,
-} from '../models/store/model-store.ts';
+import type { Quantization } from '../models/catalogue/quantization.ts';
+import type { InstalledModel } from '../models/installed/installed-models.ts';
+import type { ImportOptions, PullOptions, PullProgress } from '../models/store/model-store.ts';
 import { ModelStore } from '../models/store/model-store.ts';
 import type { CliContext } from './context.ts';
 import { printLine } from './context.ts';

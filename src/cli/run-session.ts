@@ -15,7 +15,7 @@ import type { Transcript } from '../core/results/transcript.ts';
 import { renderTranscript } from '../core/results/transcript-formats.ts';
 import type { ObjectPlace } from '../core/s3-settings.ts';
 import { NO_TRACING, type Tracing } from '../core/tracing.ts';
-import type { InstalledModel } from '../models/store/model-store.ts';
+import type { InstalledModel } from '../models/installed/installed-models.ts';
 import { openBucket } from '../storage/open-bucket.ts';
 import { openStorage } from '../storage/open-storage.ts';
 import { openTracing } from '../tracing/open-tracing.ts';

@@ -1,7 +1,11 @@
 /** `wavepool models pull` and `import`: weights come in. */
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import { isQuantization, QUANTIZATIONS, type Quantization } from '../../models/files/quantize.ts';
-import type { InstalledModel } from '../../models/store/model-store.ts';
+import {
+  isQuantization,
+  QUANTIZATIONS,
+  type Quantization,
+} from '../../models/catalogue/quantization.ts';
+import type { InstalledModel } from '../../models/installed/installed-models.ts';
 import type { CliContext } from '../context.ts';
 import { printLine } from '../context.ts';
 import { EXIT } from '../exit-codes.ts';

@@ -1,7 +1,7 @@
 /** `wavepool models list`, `show` and `remove`: what there is, everything about one, and away with it. */
 import type { Command } from 'commander';
 import { EvidenceStore } from '../../models/evidence/evidence-store.ts';
-import type { ListedModel } from '../../models/store/model-store.ts';
+import type { ListedModel } from '../../models/installed/installed-models.ts';
 import type { CliContext } from '../context.ts';
 import { printLine } from '../context.ts';
 import { MODELS_DIR, openModels } from '../model-access.ts';

@@ -7,7 +7,7 @@ import { type JobTask, type ModelId, TranscribeOptions } from '../../core/job/jo
 import { recognizerOptions, spokenLanguage } from '../../core/worker/model-options.ts';
 import { NativeEngine } from '../../engine/native-engine.ts';
 import { CATALOGUE } from '../../models/catalogue/catalogue.ts';
-import type { InstalledModel } from '../../models/store/model-store.ts';
+import type { InstalledModel } from '../../models/installed/installed-models.ts';
 import type { Capacity } from './options.ts';
 import type { TaskChoice } from './task-options.ts';
 
