@@ -8,8 +8,7 @@ import type { ModelStatus, WorkerPresence } from '../../src/core/worker/status.t
 import { WorkerSettings, type WorkerSettingsInput } from '../../src/core/worker/worker-settings.ts';
 import { NativeEngine } from '../../src/engine/native-engine.ts';
 import { catalogueEntry } from '../../src/models/catalogue/catalogue.ts';
-import { formatRecord } from '../../src/models/model-record.ts';
-import { recordSource } from '../../src/models/store/model-maker.ts';
+import { formatRecord, recordSource } from '../../src/models/installed/model-record.ts';
 import type { RedisAddress } from '../../src/queue/redis/connection.ts';
 import type { Engine } from '../../src/runtime/engine.ts';
 import { LocalResultStore } from '../../src/storage/local-result-store.ts';

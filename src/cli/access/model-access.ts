@@ -2,10 +2,10 @@
 import type { Config } from '../../core/config.ts';
 import { WavepoolError } from '../../core/errors.ts';
 import { NativeEngine } from '../../engine/native-engine.ts';
-import type { Quantization } from '../../models/files/quantize.ts';
+import type { Quantization } from '../../models/catalogue/quantization.ts';
+import type { InstalledModel } from '../../models/installed/installed-models.ts';
 import {
   type ImportOptions,
-  type InstalledModel,
   ModelStore,
   type PullOptions,
   type PullProgress,

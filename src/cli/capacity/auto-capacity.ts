@@ -5,7 +5,7 @@
 import type { Config } from '../../core/config.ts';
 import type { TunedLayout, TuningIdentity, TuningRecord } from '../../core/evidence/tuning.ts';
 import { NativeEngine } from '../../engine/native-engine.ts';
-import type { InstalledModel } from '../../models/store/model-store.ts';
+import type { InstalledModel } from '../../models/installed/installed-models.ts';
 import { type OpenLayoutFor, tune } from '../../models/tuning/tune.ts';
 import { tuningProcesses } from '../../models/tuning/tuning-process.ts';
 import { TuningStore } from '../../models/tuning/tuning-store.ts';

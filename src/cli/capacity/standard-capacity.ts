@@ -9,7 +9,7 @@ import { sha256OfFile } from '../../core/files/file-hash.ts';
 import { NativeEngine } from '../../engine/native-engine.ts';
 import { EvidenceStore } from '../../models/evidence/evidence-store.ts';
 import { peakBytes } from '../../models/evidence/session-cost.ts';
-import type { InstalledModel } from '../../models/store/model-store.ts';
+import type { InstalledModel } from '../../models/installed/installed-models.ts';
 import { evidenceMode } from '../../worker/models/slot-admission.ts';
 import type { CapacityOptions } from './capacity-options.ts';
 

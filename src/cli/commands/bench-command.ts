@@ -1,8 +1,8 @@
 /** `wavepool bench`: a quick look at what this machine does, without Redis and without peers. */
 import { type Command, Option } from 'commander';
 import { WavepoolError } from '../../core/errors.ts';
+import { packageFolder } from '../../core/package-folder.ts';
 import { NativeEngine } from '../../engine/native-engine.ts';
-import { packageFolder } from '../../models/package-folder.ts';
 import { openModels } from '../access/model-access.ts';
 import { thisMachine } from '../capacity/standard-capacity.ts';
 import {

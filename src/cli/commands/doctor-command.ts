@@ -7,7 +7,7 @@ import type { Command } from 'commander';
 import { createColors } from 'picocolors';
 import type { Config } from '../../core/config.ts';
 import { WavepoolError } from '../../core/errors.ts';
-import { packageFolder } from '../../models/package-folder.ts';
+import { packageFolder } from '../../core/package-folder.ts';
 import { openModels } from '../access/model-access.ts';
 import {
   addPlaceOptions,

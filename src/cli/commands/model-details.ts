@@ -1,15 +1,15 @@
 /** One model as `wavepool models list` and `show` tell of it. */
 import type { TunedLayout } from '../../core/evidence/tuning.ts';
-import { catalogueEntry, findEntry } from '../../models/catalogue/catalogue.ts';
+import { catalogueEntry, downloadBytes, findEntry } from '../../models/catalogue/catalogue.ts';
 import type { Origin } from '../../models/catalogue/catalogue-entry.ts';
 import {
   type Source,
   sourceBytes,
   sourceIntegrity,
   sourceLabel,
-} from '../../models/download/source.ts';
+} from '../../models/catalogue/source.ts';
 import { EvidenceStore } from '../../models/evidence/evidence-store.ts';
-import { downloadBytes, type ListedModel } from '../../models/store/model-store.ts';
+import type { ListedModel } from '../../models/installed/installed-models.ts';
 import { TuningStore } from '../../models/tuning/tuning-store.ts';
 import { describeTuning } from '../capacity/auto-capacity.ts';
 import { formatBytes, textTable } from '../terminal/text.ts';

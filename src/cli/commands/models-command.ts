@@ -1,9 +1,13 @@
 /** `wavepool models`: which models there are, getting and removing them, and what workers do with them. */
 
 import { type Command, InvalidArgumentError, Option } from 'commander';
+import {
+  isQuantization,
+  QUANTIZATIONS,
+  type Quantization,
+} from '../../models/catalogue/quantization.ts';
 import { EvidenceStore } from '../../models/evidence/evidence-store.ts';
-import { isQuantization, QUANTIZATIONS, type Quantization } from '../../models/files/quantize.ts';
-import type { InstalledModel, ListedModel } from '../../models/store/model-store.ts';
+import type { InstalledModel, ListedModel } from '../../models/installed/installed-models.ts';
 import { importModel, openModels, pullModel, pullQuantized } from '../access/model-access.ts';
 import { MODELS_DIR, placesOf } from '../options/options.ts';
 import { type CliContext, EXIT, printLine } from '../terminal/context.ts';

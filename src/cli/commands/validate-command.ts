@@ -6,7 +6,7 @@ import { WavepoolError } from '../../core/errors.ts';
 import type { EvidenceMode, EvidenceStatus, ModelEvidence } from '../../core/evidence/evidence.ts';
 import { ModelId } from '../../core/job/job.ts';
 import { EvidenceStore } from '../../models/evidence/evidence-store.ts';
-import { renderReport } from '../../models/validation/report-page.ts';
+import { renderReport } from '../../models/report/report-page.ts';
 import { StartProcess } from '../../models/validation/start-process.ts';
 import { type ValidationProgress, validateModel } from '../../models/validation/validate-model.ts';
 import { openModels, type PullViewOptions, pullModel } from '../access/model-access.ts';

@@ -3,7 +3,7 @@ import type { Config, LogLevel } from '../../core/config.ts';
 import { createLogger } from '../../core/logger.ts';
 import type { Tracing } from '../../core/tracing.ts';
 import { WorkerSettings } from '../../core/worker/worker-settings.ts';
-import type { InstalledModel } from '../../models/store/model-store.ts';
+import type { InstalledModel } from '../../models/installed/installed-models.ts';
 import type { AudioQueue } from '../../queue/audio-queue.ts';
 import type { RedisAddress } from '../../queue/redis/connection.ts';
 import { Supervisor, type WorkerCrash } from '../../worker/supervisor/supervisor.ts';

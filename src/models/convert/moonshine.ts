@@ -5,15 +5,12 @@
  * (f32, one element): w = scale · q + offset. The export names matrices by running numbers, so they are found through
  * the names of the nodes that multiply by them.
  */
+import type { WavepoolError } from '../../core/errors.ts';
+import { invalidFile } from '../files/byte-source.ts';
 import type { GgufContents, GgufTensor, GgufValue } from '../files/gguf-writer.ts';
 import type { OnnxGraph, OnnxNode, OnnxTensor } from '../files/onnx-reader.ts';
-import {
-  type ConversionInput,
-  type GgufConverter,
-  GraphView,
-  generalMetadata,
-} from './converter.ts';
-import { moonshineTokens } from './llama-vocabulary.ts';
+import { type ConversionInput, type GgufConverter, generalMetadata } from './converter.ts';
+import { moonshineTokens } from './moonshine-tokens.ts';
 
 const WIDTH = 288;
 const FEED_FORWARD = 1152;
@@ -33,7 +30,7 @@ const PROJECTIONS = [
   ['dense', 'out'],
 ] as const;
 
-export const moonshineConverter: GgufConverter = { version: 1, convert };
+export const moonshineConverter: GgufConverter = { convert };
 
 async function convert(input: ConversionInput): Promise<GgufContents> {
   const tokens = moonshineTokens(await input.read(TOKENIZER_FILE), TOKENIZER_FILE);
@@ -213,4 +210,61 @@ function* affine(name: string, scale: number, offset: number): Generator<GgufTen
 function checkShape(view: GraphView, tensor: OnnxTensor, expected: readonly number[]): void {
   if (tensor.shape.join() === expected.join()) return;
   throw view.fault(`weight ${tensor.name} is [${tensor.shape}] where [${expected}] was expected`);
+}
+
+/** Typed lookups in one ONNX graph; each throws MODEL_FILE_INVALID naming what is missing. */
+export class GraphView {
+  readonly #graph: OnnxGraph;
+  readonly #file: string;
+  readonly #nodes = new Map<string, OnnxNode>();
+
+  constructor(graph: OnnxGraph, file: string) {
+    this.#graph = graph;
+    this.#file = file;
+    for (const node of graph.nodes) this.#nodes.set(node.name, node);
+  }
+
+  fault(reason: string): WavepoolError {
+    return invalidFile(this.#file, reason);
+  }
+
+  node(name: string): OnnxNode {
+    const node = this.#nodes.get(name);
+    if (node === undefined) throw this.fault(`no node ${name}`);
+    return node;
+  }
+
+  input(node: OnnxNode, index: number): string {
+    const name = node.inputs[index];
+    if (name === undefined) throw this.fault(`node ${node.name} has no input ${index}`);
+    return name;
+  }
+
+  tensor(name: string): OnnxTensor {
+    const tensor = this.#graph.initializers.get(name);
+    if (tensor === undefined) throw this.fault(`no weight ${name}`);
+    return tensor;
+  }
+
+  f32(name: string): Float32Array {
+    const tensor = this.tensor(name);
+    if (tensor.type !== 'f32') throw this.fault(`weight ${name} is not f32`);
+    return tensor.data;
+  }
+
+  /** The only value of a one-element f32 tensor. */
+  scalar(name: string): number {
+    const [value, ...more] = this.f32(name);
+    if (value === undefined || more.length > 0) throw this.fault(`weight ${name} is no scalar`);
+    return value;
+  }
+
+  /** A vector or matrix under its name in the GGUF file, after checking how many values it has. */
+  f32Tensor(source: string, name: string, shape: readonly number[]): GgufTensor {
+    const data = this.f32(source);
+    if (data.length !== shape.reduce((product, dim) => product * dim, 1)) {
+      throw this.fault(`weight ${source} has ${data.length} values where [${shape}] was expected`);
+    }
+    return { name, shape, type: 'f32', data };
+  }
 }

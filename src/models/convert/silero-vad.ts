@@ -3,16 +3,11 @@
  * weights are constants inside the branches, under the names of the original PyTorch modules. Tensors get the names of
  * the release's Safetensors file and keep their bits.
  */
-import { FileBytes } from '../files/byte-source.ts';
+import { FileBytes, invalidFile } from '../files/byte-source.ts';
 import type { GgufTensor, GgufValue } from '../files/gguf-writer.ts';
 import type { OnnxGraph, OnnxTensor } from '../files/onnx-reader.ts';
 import { readSafetensorsIndex } from '../files/safetensors-reader.ts';
-import {
-  type ConversionInput,
-  type GgufConverter,
-  generalMetadata,
-  invalidModel,
-} from './converter.ts';
+import { type ConversionInput, type GgufConverter, generalMetadata } from './converter.ts';
 
 /** As converters ask for it, whatever the format. */
 export const SILERO_FILE = 'silero-vad.onnx';
@@ -42,13 +37,12 @@ const TENSORS: readonly (readonly [string, string, readonly number[]])[] = [
 ];
 
 export const sileroVadConverter: GgufConverter = {
-  version: 1,
   convert: async (input) => {
     const { readOnnx } = await import('../files/onnx-reader.ts');
     const constants = wideBandConstants(readOnnx(await input.read(FILE), FILE));
     const tensors = TENSORS.map(([source, name, shape]): GgufTensor => {
       const tensor = constants.get(source);
-      if (tensor?.type !== 'f32') throw invalidModel(FILE, `no f32 constant ${source}`);
+      if (tensor?.type !== 'f32') throw invalidFile(FILE, `no f32 constant ${source}`);
       checkShape(source, tensor.shape, shape);
       return { name, shape, type: 'f32', data: tensor.data };
     });
@@ -58,14 +52,13 @@ export const sileroVadConverter: GgufConverter = {
 
 /** The Safetensors file of a release: its tensors have their names already. */
 export const sileroSafetensorsConverter: GgufConverter = {
-  version: 1,
   convert: async (input) => {
     await using source = await FileBytes.open(input.locate(FILE), FILE);
     const index = await readSafetensorsIndex(source);
     const tensors: GgufTensor[] = [];
     for (const [, name, shape] of TENSORS) {
       const tensor = index.get(name);
-      if (tensor?.type !== 'F32') throw invalidModel(FILE, `no F32 tensor ${name}`);
+      if (tensor?.type !== 'F32') throw invalidFile(FILE, `no F32 tensor ${name}`);
       checkShape(name, tensor.shape, shape);
       const bytes = await source.read(tensor.offset, tensor.bytes);
       // A copy of its own: where the bytes lie in a larger buffer need not be a multiple of four.
@@ -81,7 +74,7 @@ export const SILERO_TENSORS = TENSORS.map(([, name, shape]) => ({ name, shape })
 
 function checkShape(name: string, found: readonly number[], shape: readonly number[]): void {
   if (found.join() === shape.join()) return;
-  throw invalidModel(FILE, `${name} is [${found}] where [${shape}] was expected`);
+  throw invalidFile(FILE, `${name} is [${found}] where [${shape}] was expected`);
 }
 
 function metadataOf(input: ConversionInput): Map<string, GgufValue> {
@@ -109,7 +102,7 @@ function wideBandConstants(graph: OnnxGraph): Map<string, OnnxTensor> {
   };
   const choice = graph.nodes.find((node) => node.opType === 'If' && isWideBandTest(node.inputs[0]));
   const branch = choice?.graphs.get('then_branch');
-  if (branch === undefined) throw invalidModel(FILE, `no branch for ${SAMPLE_RATE} Hz`);
+  if (branch === undefined) throw invalidFile(FILE, `no branch for ${SAMPLE_RATE} Hz`);
   const constants = new Map<string, OnnxTensor>();
   for (const node of branch.nodes) {
     const tensor = node.opType === 'Constant' ? node.tensors.get('value') : undefined;

@@ -1,6 +1,6 @@
 /** The text of Whisper's tokens, from a tokenizer.json: byte-level BPE, whose characters stand for single bytes. */
+import { invalidFile } from '../files/byte-source.ts';
 import { TEXT_TOKENS } from '../files/ggml-whisper-file.ts';
-import { invalidModel } from './converter.ts';
 
 /**
  * The bytes of every text token, by id.
@@ -12,18 +12,18 @@ export function whisperTokens(json: Uint8Array, file: string): Uint8Array[] {
   const tokens = new Array<Uint8Array | undefined>(TEXT_TOKENS);
   for (const [text, id] of vocabulary) {
     if (typeof id !== 'number' || !Number.isInteger(id) || id < 0) {
-      throw invalidModel(file, `the token ${JSON.stringify(text)} has no id`);
+      throw invalidFile(file, `the token ${JSON.stringify(text)} has no id`);
     }
     if (id >= TEXT_TOKENS) continue;
-    if (tokens[id] !== undefined) throw invalidModel(file, `two tokens have the id ${id}`);
+    if (tokens[id] !== undefined) throw invalidFile(file, `two tokens have the id ${id}`);
     tokens[id] = Uint8Array.from(text, (character) => {
       const byte = bytes.get(character);
-      if (byte === undefined) throw invalidModel(file, `token ${id} is no byte-level text`);
+      if (byte === undefined) throw invalidFile(file, `token ${id} is no byte-level text`);
       return byte;
     });
   }
   return Array.from(tokens, (token, id) => {
-    if (token === undefined) throw invalidModel(file, `there is no token ${id}`);
+    if (token === undefined) throw invalidFile(file, `there is no token ${id}`);
     return token;
   });
 }
@@ -33,14 +33,11 @@ function readVocabulary(json: Uint8Array, file: string): readonly (readonly [str
   try {
     parsed = JSON.parse(Buffer.from(json).toString('utf8'));
   } catch (thrown) {
-    throw invalidModel(
-      file,
-      `is no JSON (${thrown instanceof Error ? thrown.message : 'damaged'})`,
-    );
+    throw invalidFile(file, `is no JSON (${thrown instanceof Error ? thrown.message : 'damaged'})`);
   }
   const vocabulary = member(member(parsed, 'model'), 'vocab');
   if (typeof vocabulary !== 'object' || vocabulary === null) {
-    throw invalidModel(file, 'holds no model.vocab');
+    throw invalidFile(file, 'holds no model.vocab');
   }
   return Object.entries(vocabulary);
 }

@@ -4,16 +4,15 @@
  * one matrix; here its rows are separate again.
  */
 
-import { type ByteSource, FileBytes } from '../files/byte-source.ts';
+import { type ByteSource, FileBytes, invalidFile } from '../files/byte-source.ts';
 import {
   type CTranslate2Model,
   type CTranslate2Variable,
   readCTranslate2,
 } from '../files/ctranslate2-reader.ts';
 import type { WrittenFile } from '../files/file-writer.ts';
+import { F16, F32 } from '../files/ggml-types.ts';
 import {
-  F16,
-  F32,
   type ProducedTensor,
   type WhisperHeader,
   writeWhisperFile,
@@ -24,7 +23,7 @@ import {
   type WhisperDimensions,
   whisperTensors,
 } from '../files/whisper-layout.ts';
-import { type ConversionInput, type FileConverter, invalidModel } from './converter.ts';
+import type { ConversionInput, FileConverter } from './converter.ts';
 import { melFilters } from './mel-filters.ts';
 import { whisperTokens } from './whisper-tokens.ts';
 
@@ -41,7 +40,7 @@ interface Origin {
   readonly parts: number;
 }
 
-export const whisperConverter: FileConverter = { version: 1, file: 'model.bin', write: convert };
+export const whisperConverter: FileConverter = { file: 'model.bin', write: convert };
 
 async function convert(input: ConversionInput, target: string): Promise<WrittenFile> {
   const tokens = whisperTokens(await input.read(TOKENIZER_FILE), TOKENIZER_FILE);
@@ -84,12 +83,12 @@ function variableOf(
   shape: readonly number[],
 ): CTranslate2Variable {
   const variable = variables.get(name);
-  if (variable === undefined) throw invalidModel(MODEL_FILE, `has no ${name}`);
+  if (variable === undefined) throw invalidFile(MODEL_FILE, `has no ${name}`);
   if (variable.shape.join() !== shape.join()) {
-    throw invalidModel(MODEL_FILE, `${name} is [${variable.shape}] where [${shape}] was expected`);
+    throw invalidFile(MODEL_FILE, `${name} is [${variable.shape}] where [${shape}] was expected`);
   }
   if (variable.type === 'f16' || variable.type === 'f32') return variable;
-  throw invalidModel(MODEL_FILE, `${name} is ${variable.type}; convert a model of float16 weights`);
+  throw invalidFile(MODEL_FILE, `${name} is ${variable.type}; convert a model of float16 weights`);
 }
 
 function floats(data: Buffer, { type }: CTranslate2Variable, wanted: number): Uint8Array {
@@ -112,7 +111,7 @@ async function dimensionsOf(
 ): Promise<WhisperDimensions> {
   if (model.specification !== SPECIFICATION || model.revision !== REVISION) {
     const found = `${model.specification} revision ${model.revision}`;
-    throw invalidModel(MODEL_FILE, `is ${found} where ${SPECIFICATION} ${REVISION} was expected`);
+    throw invalidFile(MODEL_FILE, `is ${found} where ${SPECIFICATION} ${REVISION} was expected`);
   }
   const shape = (name: string) => model.variables.get(name)?.shape ?? [];
   const [audioContext = 0, audioState = 0] = shape('encoder/position_encodings/encodings');
@@ -138,7 +137,7 @@ async function dimensionsOf(
 async function heads(model: CTranslate2Model, source: ByteSource, side: string): Promise<number> {
   const variable = model.variables.get(`${side}/num_heads`);
   if (variable?.type !== 'i16' || variable.shape.length > 0) {
-    throw invalidModel(MODEL_FILE, `does not say how many heads its ${side} has`);
+    throw invalidFile(MODEL_FILE, `does not say how many heads its ${side} has`);
   }
   return (await source.read(variable.offset, variable.bytes)).readInt16LE();
 }

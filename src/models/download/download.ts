@@ -1,5 +1,11 @@
-/** Getting the files of a source, whatever its kind. */
-import type { Source } from './source.ts';
+/** What the downloads of all kinds of sources share: what they are asked, where files go, and what makes them good. */
+import path from 'node:path';
+import { WavepoolError } from '../../core/errors.ts';
+import { sha256OfFile } from '../../core/files/file-hash.ts';
+import { type Source, type SourceFile, sourceLabel } from '../catalogue/source.ts';
+
+/** The variables that hold the settings of npm, pip, proxies and Hugging Face. */
+export type Environment = Readonly<Record<string, string | undefined>>;
 
 export interface DownloadOptions {
   /** Bytes received so far; starts again from less when what has come is of no use. */
@@ -18,3 +24,30 @@ export type Download<Kind extends Source = Source> = (
   folder: string,
   options?: DownloadOptions,
 ) => Promise<void>;
+
+/** Where a download puts a file of its source. */
+export function fileOfSource(folder: string, source: Source, file: SourceFile): string {
+  return path.join(folder, source.kind === 'url' ? file.name : file.path);
+}
+
+/**
+ * Checks that every file of the source is there and has the pinned hash.
+ * @throws {WavepoolError} MODEL_DOWNLOAD_FAILED
+ */
+export async function verifyFiles(source: Source, folder: string): Promise<void> {
+  for (const file of source.files) {
+    const found = await sha256OfFile(fileOfSource(folder, source, file)).catch(
+      (thrown: unknown) => {
+        const reason = `${file.path} is missing from the package or has another size`;
+        throw sourceFailed(source, reason, thrown);
+      },
+    );
+    if (found === file.sha256) continue;
+    throw sourceFailed(source, `${file.path} is not the file that this version was made for`);
+  }
+}
+
+/** A failed download, said with its source and the reason. */
+export function sourceFailed(source: Source, reason: string, cause?: unknown): WavepoolError {
+  return new WavepoolError('MODEL_DOWNLOAD_FAILED', `${sourceLabel(source)}: ${reason}`, { cause });
+}

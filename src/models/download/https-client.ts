@@ -7,7 +7,7 @@ import { open, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Dispatcher, EnvHttpProxyAgent, request } from 'undici';
 import { WavepoolError } from '../../core/errors.ts';
-import type { Environment } from './npm-settings.ts';
+import type { Environment } from './download.ts';
 
 export interface HttpsClientOptions {
   /** `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY` are read from it. */

@@ -7,10 +7,9 @@ import { mkdir } from 'node:fs/promises';
 import pacote from 'pacote';
 import { extract } from 'tar';
 import { toWavepoolError, WavepoolError } from '../../core/errors.ts';
-import type { Download, DownloadOptions } from './download.ts';
-import { type Environment, npmSettings } from './npm-settings.ts';
-import { type NpmSource, sourceName } from './source.ts';
-import { verifyFiles } from './verify-files.ts';
+import { type NpmSource, sourceName } from '../catalogue/source.ts';
+import { type Download, type DownloadOptions, type Environment, verifyFiles } from './download.ts';
+import { npmSettings } from './npm-settings.ts';
 
 /** Tarballs hold everything in one folder of this name. */
 const TARBALL_ROOT = 'package/';

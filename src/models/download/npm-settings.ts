@@ -7,8 +7,7 @@ import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { promisify } from 'node:util';
-
-export type Environment = Readonly<Record<string, string | undefined>>;
+import type { Environment } from './download.ts';
 
 /** Options as pacote and npm-registry-fetch name them. */
 export type RegistryOptions = Readonly<Record<string, unknown>>;

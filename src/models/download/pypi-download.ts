@@ -9,13 +9,18 @@ import path from 'node:path';
 import { text } from 'node:stream/consumers';
 import { WavepoolError } from '../../core/errors.ts';
 import { sha256OfFile } from '../../core/files/file-hash.ts';
+import type { PypiSource } from '../catalogue/source.ts';
 import { FileBytes } from '../files/byte-source.ts';
 import { extractZipEntry, readZipEntries } from '../files/zip-reader.ts';
-import type { Download, DownloadOptions } from './download.ts';
+import {
+  type Download,
+  type DownloadOptions,
+  type Environment,
+  fileOfSource,
+  sourceFailed,
+  verifyFiles,
+} from './download.ts';
 import type { HttpsClient } from './https-client.ts';
-import type { Environment } from './npm-settings.ts';
-import type { PypiSource } from './source.ts';
-import { fileOfSource, sourceFailed, verifyFiles } from './verify-files.ts';
 
 export const PYPI = 'https://pypi.org';
 

@@ -2,9 +2,9 @@
  * A `Download` for every kind of source, with the settings of this machine. The clients are large, and most processes fetch
  * nothing: they are loaded when something is wanted.
  */
-import type { Download } from './download.ts';
-import type { Environment } from './npm-settings.ts';
-import type { NpmSource } from './source.ts';
+
+import type { NpmSource } from '../catalogue/source.ts';
+import type { Download, Environment } from './download.ts';
 
 /** @param directory where a project's .npmrc is looked for */
 export function sourceDownload(environment: Environment, directory: string): Download {

@@ -3,11 +3,15 @@ import { mkdir, rename, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { WavepoolError } from '../../core/errors.ts';
 import { sha256OfFile } from '../../core/files/file-hash.ts';
-import type { Download, DownloadOptions } from './download.ts';
+import type { HuggingFaceSource, SourceFile, UrlSource } from '../catalogue/source.ts';
+import {
+  type Download,
+  type DownloadOptions,
+  type Environment,
+  fileOfSource,
+  sourceFailed,
+} from './download.ts';
 import type { HttpsClient, RemoteFile } from './https-client.ts';
-import type { Environment } from './npm-settings.ts';
-import type { HuggingFaceSource, SourceFile, UrlSource } from './source.ts';
-import { fileOfSource, sourceFailed } from './verify-files.ts';
 
 const HUGGING_FACE = 'https://huggingface.co';
 

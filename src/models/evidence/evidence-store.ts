@@ -17,7 +17,7 @@ import {
   parseModelEvidence,
 } from '../../core/evidence/evidence.ts';
 import { parseJson } from '../../core/lenient-parse.ts';
-import { packageFolder } from '../package-folder.ts';
+import { packageFolder } from '../../core/package-folder.ts';
 import { type Admission, admittedCount } from './admission.ts';
 
 export interface EvidenceStoreOptions {

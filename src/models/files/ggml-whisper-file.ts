@@ -3,9 +3,10 @@
  * hyperparameters, mel filters, tokens, then tensors up to the end of the file, each with its own header. The reader knows
  * which tensors the hyperparameters ask for and takes no other file.
  */
+import { QUANTIZATIONS, type Quantization } from '../catalogue/quantization.ts';
 import { ByteCursor, type ByteSource, invalidFile } from './byte-source.ts';
 import { type WriteChunk, type WrittenFile, writeWholeFile } from './file-writer.ts';
-import { BLOCK, QUANTIZED_FORMATS } from './quantize.ts';
+import { F16, F32, GGML_TYPES, tensorBytes } from './ggml-types.ts';
 import {
   checkDimensions,
   DIMENSION_NAMES,
@@ -16,26 +17,24 @@ import {
 } from './whisper-layout.ts';
 
 export const GGML_MAGIC = 0x67_67_6d_6c;
-export const F32 = 0;
-export const F16 = 1;
 /** Bins of a 400-point transform, and so of a mel filter. */
 export const FILTER_BINS = 201;
 /** Tokens with text of their own; the special ones behind them have none in the file. */
 export const TEXT_TOKENS = 50_257;
 const LONGEST_TOKEN_BYTES = 256;
 const TOKEN_WINDOW = 2 ** 18;
-/** A file type is this number × the version of the block formats, plus the type. */
-const VERSION_FACTOR = 1_000;
-const BLOCK_FORMATS_VERSION = 2;
-
-/** Bytes of one unit (a value or a block) and the values in it, by ggml's number of the type. */
-const UNITS: ReadonlyMap<number, { readonly values: number; readonly bytes: number }> = new Map([
-  [F32, { values: 1, bytes: 4 }],
-  [F16, { values: 1, bytes: 2 }],
-  ...Object.values(QUANTIZED_FORMATS).map(
-    ({ type, blockBytes }) => [type, { values: BLOCK, bytes: blockBytes }] as const,
-  ),
-]);
+/** The matrices of a file may have these types, by their numbers. */
+const MATRIX_TYPES: ReadonlySet<number> = new Set(
+  (['f32', 'f16', ...QUANTIZATIONS] as const).map((name) => GGML_TYPES[name].number),
+);
+/** ggml's numbers of files that consist mostly of such a type. The thousands are the version of the block formats. */
+export const QUANTIZED_FILE_TYPES: Readonly<Record<Quantization, number>> = {
+  q4_0: 2_002,
+  q4_1: 2_003,
+  q8_0: 2_007,
+  q5_0: 2_008,
+  q5_1: 2_009,
+};
 
 /** What stands before the tensors. */
 export interface WhisperHeader {
@@ -166,8 +165,11 @@ async function readTensor(
   if (dimensions.join() !== shape.dimensions.join()) {
     throw invalidFile(file, `${name} is [${dimensions}] where [${shape.dimensions}] was expected`);
   }
-  if (!mayHaveType(shape.kind, type)) throw invalidFile(file, `${name} has the type ${type}`);
-  return { ...shape, type, offset: cursor.position, bytes: tensorBytes(shape.dimensions, type) };
+  const bytes = tensorBytes(shape.dimensions, type);
+  if (bytes === undefined || !mayHaveType(shape.kind, type)) {
+    throw invalidFile(file, `${name} has the type ${type}`);
+  }
+  return { ...shape, type, offset: cursor.position, bytes };
 }
 
 function mayHaveType(kind: WhisperTensorKind, type: number): boolean {
@@ -177,23 +179,11 @@ function mayHaveType(kind: WhisperTensorKind, type: number): boolean {
     case 'convolution':
       return type === F32 || type === F16;
     case 'matrix':
-      return UNITS.has(type);
+      return MATRIX_TYPES.has(type);
     default:
       kind satisfies never;
       return false;
   }
-}
-
-/** Of a tensor whose rows are whole blocks. */
-export function tensorBytes(dimensions: readonly number[], type: number): number {
-  const unit = UNITS.get(type);
-  if (unit === undefined) throw new RangeError(`no tensor type ${type}`);
-  return (dimensions.reduce((product, dim) => product * dim, 1) / unit.values) * unit.bytes;
-}
-
-/** What a file with these matrices is called in its header. */
-export function fileTypeOf(quantizedType: number): number {
-  return BLOCK_FORMATS_VERSION * VERSION_FACTOR + quantizedType;
 }
 
 /** A tensor with its data, in pieces of any size. */

@@ -1,5 +1,6 @@
 /** The index of a GGUF file (version 3, see gguf-writer.ts): enough to tell what it is and that it is all there. */
 import { ByteCursor, type ByteSource, invalidFile } from './byte-source.ts';
+import { tensorBytes } from './ggml-types.ts';
 
 export interface GgufIndex {
   /** Values that are strings; others are only walked over. */
@@ -29,19 +30,6 @@ const VALUE_BYTES: ReadonlyMap<number, number> = new Map([
 const U32 = 4;
 const STRING = 8;
 const ARRAY = 9;
-
-/** Values and bytes of one block of the tensor types that models here are made of. */
-const TENSOR_TYPES: ReadonlyMap<number, readonly [values: number, bytes: number]> = new Map([
-  [0, [1, 4]],
-  [1, [1, 2]],
-  [2, [32, 18]],
-  [3, [32, 20]],
-  [6, [32, 22]],
-  [7, [32, 24]],
-  [8, [32, 34]],
-  [24, [1, 1]],
-  [30, [1, 2]],
-]);
 
 export function isGgufFile(start: Uint8Array): boolean {
   return Buffer.from(start).subarray(0, 4).toString('latin1') === MAGIC;
@@ -101,14 +89,6 @@ async function readTensors(
   const end = ends.reduce((most, each) => Math.max(most, each), 0);
   if (data + end > source.bytes) throw invalidFile(source.name, 'is truncated');
   return tensors;
-}
-
-function tensorBytes(dimensions: readonly number[], type: number): number | undefined {
-  const block = TENSOR_TYPES.get(type);
-  const values = dimensions.reduce((product, dim) => product * dim, 1);
-  if (block === undefined || !Number.isSafeInteger(values)) return undefined;
-  const [blockValues, blockBytes] = block;
-  return (dimensions[0] ?? 0) % blockValues === 0 ? (values / blockValues) * blockBytes : undefined;
 }
 
 async function skipValue(cursor: ByteCursor, type: number, file: string): Promise<void> {

@@ -3,6 +3,7 @@
  * data on multiples of 32 bytes. Equal contents give equal bytes.
  */
 import { type WrittenFile, writeWholeFile } from './file-writer.ts';
+import { GGML_TYPES } from './ggml-types.ts';
 
 export type GgufValue =
   | { readonly type: 'string'; readonly value: string }
@@ -32,7 +33,6 @@ const MAX_NAME_BYTES = 63;
 const MAX_DIMENSIONS = 4;
 
 const VALUE_TYPES = { u32: 4, f32: 6, bool: 7, string: 8, strings: 9 } as const;
-const TENSOR_TYPES = { f32: 0, f16: 1, i8: 24 } as const;
 
 /** The whole file or none: see `writeWholeFile`. */
 export function writeGguf(path: string, contents: GgufContents): Promise<WrittenFile> {
@@ -61,7 +61,7 @@ function encodeHeader({ metadata, tensors }: GgufContents): Buffer {
     encoder.string(tensor.name);
     encoder.u32(tensor.shape.length);
     for (const dim of tensor.shape.toReversed()) encoder.u64(dim);
-    encoder.u32(TENSOR_TYPES[tensor.type]);
+    encoder.u32(GGML_TYPES[tensor.type].number);
     encoder.u64(offset);
     offset += tensor.data.byteLength + paddingAfter(tensor.data.byteLength);
   }

@@ -58,7 +58,7 @@ const LIMITS: Readonly<Record<keyof WhisperDimensions, readonly [number, number]
 /** English-only checkpoints have one token fewer than the first multilingual ones. */
 const FIRST_MULTILINGUAL_VOCABULARY = 51_865;
 
-export function isMultilingual({ vocabulary }: WhisperDimensions): boolean {
+export function isMultilingual({ vocabulary }: Pick<WhisperDimensions, 'vocabulary'>): boolean {
   return vocabulary >= FIRST_MULTILINGUAL_VOCABULARY;
 }
 

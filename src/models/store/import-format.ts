@@ -1,22 +1,19 @@
-/** Which of the formats that are understood lies in a folder, told by content. */
+/** Finds out by content which of the formats that are understood here lies in a folder. */
 import { readdir } from 'node:fs/promises';
 import path from 'node:path';
-import type { TaskKind } from '../../runtime/engine.ts';
-import type { Converter } from '../convert/converter.ts';
-import { ggufConverter, readGgufFamily } from '../convert/gguf-file.ts';
+import {
+  type ConverterVersion,
+  converterVersion,
+  type ModelDescription,
+} from '../catalogue/catalogue-entry.ts';
 import {
   DECODER_FILE,
   ENCODER_FILE,
   TOKENIZER_FILE as MOONSHINE_TOKENS,
-  moonshineConverter,
 } from '../convert/moonshine.ts';
-import {
-  SILERO_FILE,
-  sileroSafetensorsConverter,
-  sileroVadConverter,
-} from '../convert/silero-vad.ts';
-import { CTRANSLATE2_FILE, TOKENIZER_FILE, whisperConverter } from '../convert/whisper.ts';
-import { WHISPER_FILE, whisperFileConverter } from '../convert/whisper-file.ts';
+import { GGUF_FILE, readGgufFamily, WHISPER_FILE } from '../convert/ready-file.ts';
+import { SILERO_FILE } from '../convert/silero-vad.ts';
+import { CTRANSLATE2_FILE, TOKENIZER_FILE } from '../convert/whisper.ts';
 import { FileBytes, invalidFile } from '../files/byte-source.ts';
 import { isCTranslate2File, readCTranslate2 } from '../files/ctranslate2-reader.ts';
 import { isGgmlFile, readWhisperFile } from '../files/ggml-whisper-file.ts';
@@ -24,20 +21,16 @@ import { isGgufFile } from '../files/gguf-reader.ts';
 import { isSafetensorsFile } from '../files/safetensors-reader.ts';
 import { isMultilingual } from '../files/whisper-layout.ts';
 
-export interface FoundFormat {
-  readonly family: string;
-  readonly task: TaskKind;
-  readonly languages: readonly string[];
-  readonly description: string;
-  readonly converter: Converter;
-  /** Names in the folder, by those that the converter asks for. */
+export interface FoundFormat
+  extends Pick<ModelDescription, 'family' | 'task' | 'languages' | 'description'> {
+  readonly converter: ConverterVersion;
+  /** The names in the folder, by the names that the converter asks for. */
   readonly files: ReadonlyMap<string, string>;
 }
 
-const GGUF_FILE = 'gguf';
 const START_BYTES = 96;
 
-/** Names that exports of Moonshine have had. */
+/** For each file that the converter asks for, the names that exports of Moonshine have given it. */
 const MOONSHINE_NAMES: Readonly<Record<string, readonly string[]>> = {
   [ENCODER_FILE]: [
     'encoder_model.onnx',
@@ -55,6 +48,7 @@ const MOONSHINE_NAMES: Readonly<Record<string, readonly string[]>> = {
 };
 
 /**
+ * Tells the format, and which files of the folder belong to it.
  * @param folder the files of one model, and what else may lie beside them
  * @throws {WavepoolError} MODEL_FILE_INVALID when there is nothing that is understood
  */
@@ -83,7 +77,7 @@ const MOONSHINE = {
   task: 'asr',
   languages: ['en'],
   description: 'Moonshine tiny, imported',
-  converter: moonshineConverter,
+  converter: converterVersion('moonshine-onnx'),
 } as const;
 
 function moonshineFiles(names: readonly string[]): ReadonlyMap<string, string> | undefined {
@@ -105,14 +99,14 @@ async function formatOf(
   const start = await source.read(0, Math.min(source.bytes, START_BYTES));
   if (isGgufFile(start)) {
     const family = await readGgufFamily(source);
-    return { ...family, converter: ggufConverter, files: new Map([[GGUF_FILE, name]]) };
+    return { ...family, converter: converterVersion('gguf'), files: new Map([[GGUF_FILE, name]]) };
   }
   if (isGgmlFile(start)) {
     const { header } = await readWhisperFile(source);
     const files = new Map([[WHISPER_FILE, name]]);
     return {
       ...whisperOf(isMultilingual(header.dimensions)),
-      converter: whisperFileConverter,
+      converter: converterVersion('whisper-ggml'),
       files,
     };
   }
@@ -129,7 +123,11 @@ async function formatOf(
       [CTRANSLATE2_FILE, name],
       [TOKENIZER_FILE, 'tokenizer.json'],
     ]);
-    return { ...whisperOf(vocabulary > 51_864), converter: whisperConverter, files };
+    return {
+      ...whisperOf(isMultilingual({ vocabulary })),
+      converter: converterVersion('whisper-ctranslate2'),
+      files,
+    };
   }
   const isOnnx = name.endsWith('.onnx');
   if (!isOnnx && !isSafetensorsFile(start)) return undefined;
@@ -138,7 +136,7 @@ async function formatOf(
     task: 'vad',
     languages: [],
     description: 'Silero VAD, imported',
-    converter: isOnnx ? sileroVadConverter : sileroSafetensorsConverter,
+    converter: converterVersion(isOnnx ? 'silero-onnx' : 'silero-safetensors'),
     files: new Map([[SILERO_FILE, name]]),
   };
 }

@@ -1,28 +1,20 @@
 /** Weights that somebody already has: what they are is told by their content, and nothing is installed unless it is whole. */
-import { copyFile, mkdir, readdir, stat } from 'node:fs/promises';
+import { copyFile, mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { WavepoolError } from '../../core/errors.ts';
 import { sha256Of, sha256OfFile } from '../../core/files/file-hash.ts';
 import { findEntry } from '../catalogue/catalogue.ts';
 import type { CatalogueEntry, ModelDescription } from '../catalogue/catalogue-entry.ts';
+import type { Source } from '../catalogue/source.ts';
+import { convert } from '../convert/convert.ts';
 import type { ConversionInput } from '../convert/converter.ts';
-import { withoutSecrets } from '../download/https-client.ts';
-import type { Environment } from '../download/npm-settings.ts';
-import type { Source } from '../download/source.ts';
+import type { Environment } from '../download/download.ts';
+import { HttpsClient, withoutSecrets } from '../download/https-client.ts';
+import { huggingFaceHeaders } from '../download/url-download.ts';
 import { FileBytes, invalidFile } from '../files/byte-source.ts';
-import type { RecordedImport } from '../model-record.ts';
+import { type RecordedImport, recordSource } from '../installed/model-record.ts';
 import { type FoundFormat, findFormat } from './import-format.ts';
-import { receiveImport } from './import-url.ts';
-import { type MadeModel, type MakeReport, recordSource, runConverter } from './model-maker.ts';
-
-export interface ImportPlace {
-  /** Empty, and the import's own. */
-  readonly folder: string;
-  /** Survives an import that does not end. */
-  readonly partial: string;
-  readonly report: MakeReport;
-  readonly signal: AbortSignal | undefined;
-}
+import type { MadeModel, MakeOptions } from './model-maker.ts';
 
 export interface ReadImport {
   readonly description: ModelDescription;
@@ -31,9 +23,9 @@ export interface ReadImport {
   readonly imported?: RecordedImport;
 }
 
-/** Most that a folder of weights is believed to hold of files that matter. */
+/** A folder with more files is not searched for weights. */
 const MOST_FILES = 1_000;
-/** Names that say nothing about the model: its folder's name does. */
+/** A file with such a name says nothing about the model; the name of its folder does. */
 const PLAIN_NAMES = new Set(['model', 'ggml-model', 'pytorch_model', 'weights']);
 
 export class ImportSession {
@@ -67,7 +59,7 @@ export class ImportSession {
    * @param id what the model is to be called
    * @throws {WavepoolError} MODEL_FILE_INVALID, INPUT_NOT_FOUND, INVALID_REQUEST, MODEL_DOWNLOAD_FAILED, CANCELLED
    */
-  async read(id: string, place: ImportPlace): Promise<ReadImport> {
+  async read(id: string, place: MakeOptions): Promise<ReadImport> {
     const folder = await this.#bring(place);
     place.report.converting();
     const format = await findFormat(folder);
@@ -90,7 +82,7 @@ export class ImportSession {
       locate: (name) => path.join(folder, fileOf(format, name)),
       read: async (name) => readWhole(path.join(folder, fileOf(format, name)), name),
     };
-    const converted = await runConverter(format.converter, input, folder);
+    const converted = await convert(format.converter, input, folder);
     place.signal?.throwIfAborted();
     if (entry !== undefined && sources !== undefined) {
       const recorded = sources.map((source) => recordSource(source));
@@ -110,12 +102,11 @@ export class ImportSession {
   }
 
   /** A copy, so that nothing changes what was checked. */
-  async #bring({ folder, partial, report, signal }: ImportPlace): Promise<string> {
+  async #bring({ folder, partial, report, signal }: MakeOptions): Promise<string> {
     const target = path.join(folder, 'import');
     await mkdir(target);
     if (this.#address !== undefined) {
-      const { environment, address } = { environment: this.#environment, address: this.#address };
-      await receiveImport(address, target, { environment, partial, report, signal });
+      await receiveFile(this.#address, target, this.#environment, { partial, report, signal });
       return target;
     }
     const found = await stat(this.#location).catch((thrown: unknown) => {
@@ -138,7 +129,51 @@ function addressOf(location: string): URL | undefined {
   throw new WavepoolError('INVALID_REQUEST', `${url.protocol} is not an address that is fetched`);
 }
 
-/** Files of the folder itself that a model may consist of. */
+/** Larger than any model that runs here. */
+const LARGEST_DOWNLOAD = 16 * 2 ** 30;
+
+/**
+ * Fetches the file into the folder, under the name that it has in the address.
+ * @throws {WavepoolError} MODEL_DOWNLOAD_FAILED, CANCELLED
+ */
+async function receiveFile(
+  address: URL,
+  folder: string,
+  environment: Environment,
+  { partial, report, signal }: Omit<MakeOptions, 'folder'>,
+): Promise<void> {
+  const url = fileAddress(address);
+  await mkdir(partial, { recursive: true });
+  const received = path.join(partial, sha256Of(url.href).slice(0, 16));
+  const remote = { url, headers: huggingFaceHeaders(url, environment), maxBytes: LARGEST_DOWNLOAD };
+  await using client = new HttpsClient({ environment });
+  try {
+    const { linkedSha256 } = await client.receive(remote, received, {
+      onBytes: (bytes) => report.downloading(bytes, bytes),
+      signal,
+    });
+    if (linkedSha256 !== undefined && (await sha256OfFile(received)) !== linkedSha256) {
+      await rm(received);
+      throw new WavepoolError('MODEL_DOWNLOAD_FAILED', 'it is not what the server announced');
+    }
+  } catch (thrown) {
+    if (signal?.aborted) throw new WavepoolError('CANCELLED', `import of ${withoutSecrets(url)}`);
+    if (!(thrown instanceof WavepoolError)) throw thrown;
+    const detail = `${withoutSecrets(url)}: ${thrown.detail}; check the address and HTTPS_PROXY, or import a local file`;
+    throw new WavepoolError('MODEL_DOWNLOAD_FAILED', detail, { cause: thrown });
+  }
+  await rename(received, path.join(folder, path.basename(url.pathname) || 'model'));
+  await rm(partial, { recursive: true, force: true });
+}
+
+/** The page of a file on Hugging Face stands for the file. */
+function fileAddress(address: URL): URL {
+  const url = new URL(address);
+  url.pathname = url.pathname.replace(/^(\/[^/]+\/[^/]+)\/blob\//, '$1/resolve/');
+  return url;
+}
+
+/** The names of the files directly in the folder that a model may consist of. */
 async function filesOf(folder: string): Promise<string[]> {
   const entries = await readdir(folder, { withFileTypes: true });
   if (entries.length > MOST_FILES) throw invalidFile(folder, `holds ${entries.length} files`);
@@ -149,14 +184,14 @@ async function filesOf(folder: string): Promise<string[]> {
     .map(({ name }) => name);
 }
 
-/** The sources of the way whose every file of weights is among these, to the byte. */
+/** The sources of the first way that would have brought exactly these files; undefined when no way would. */
 function sourcesOf(
   entry: CatalogueEntry,
   format: FoundFormat,
   hashes: ReadonlyMap<string, string>,
 ): readonly Source[] | undefined {
   for (const origin of entry.origins) {
-    if (origin.kind !== 'files' || origin.converter !== format.converter) continue;
+    if (origin.kind !== 'files' || origin.converter.name !== format.converter.name) continue;
     const wanted = origin.sources.flatMap((source) =>
       source.files.filter(({ name }) => name !== source.licenseFile),
     );
@@ -171,7 +206,7 @@ function fileOf(format: FoundFormat, name: string): string {
   return file;
 }
 
-/** What is read at once fits into memory: ONNX files and tokens, a few hundred megabytes at most. */
+/** ONNX files and tokens are read at once. They have a few hundred megabytes at most. */
 const LARGEST_WHOLE = 2 ** 30;
 
 async function readWhole(file: string, name: string): Promise<Uint8Array> {

@@ -4,29 +4,21 @@ import path from 'node:path';
 import { WavepoolError } from '../../core/errors.ts';
 import { findEntry } from '../catalogue/catalogue.ts';
 import type { CatalogueEntry, Origin } from '../catalogue/catalogue-entry.ts';
-import type { ConversionInput, Converter } from '../convert/converter.ts';
-import type { Download } from '../download/download.ts';
-import {
-  type Source,
-  sourceBytes,
-  sourceIntegrity,
-  sourceLabel,
-  sourceName,
-} from '../download/source.ts';
-import { fileOfSource } from '../download/verify-files.ts';
-import type { WrittenFile } from '../files/file-writer.ts';
-import { writeGguf } from '../files/gguf-writer.ts';
-import type { Quantization } from '../files/quantize.ts';
-import { QUANTIZER_VERSION, quantizeWhisper } from '../files/quantize-whisper.ts';
-import type { ModelRecord, RecordedSource, WeightsFile } from '../model-record.ts';
-import type { InstalledModel } from './model-folder.ts';
+import { QUANTIZER_VERSION, type Quantization } from '../catalogue/quantization.ts';
+import { type Source, sourceBytes, sourceLabel, sourceName } from '../catalogue/source.ts';
+import { convert } from '../convert/convert.ts';
+import type { ConversionInput } from '../convert/converter.ts';
+import { quantizeWhisper } from '../convert/quantize-whisper.ts';
+import { type Download, fileOfSource } from '../download/download.ts';
+import type { InstalledModels } from '../installed/installed-models.ts';
+import { type ModelRecord, type RecordedSource, recordSource } from '../installed/model-record.ts';
 
-/** What goes into the record of the model. */
+/** What goes into the record of the model, and where the weights are. */
 export type MadeModel = Pick<
   ModelRecord,
   'converterVersion' | 'weights' | 'file' | 'sources' | 'quantized'
 > & {
-  /** In the folder of the pull. */
+  /** Inside of the folder that was given for making it. */
   readonly path: string;
 };
 
@@ -48,8 +40,8 @@ export interface MakeOptions {
 export interface ModelMakerOptions {
   readonly catalogue: readonly CatalogueEntry[];
   readonly download: Download;
-  /** An installed model that others may be made from. */
-  readonly locate: (id: string) => Promise<InstalledModel | undefined>;
+  /** The models that others may be made from. */
+  readonly installed: InstalledModels;
 }
 
 export class ModelMaker {
@@ -83,17 +75,17 @@ export class ModelMaker {
 
   #follow(entry: CatalogueEntry, origin: Origin, options: MakeOptions): Promise<MadeModel> {
     if (origin.kind === 'quantize') return this.#quantize(origin, options);
-    return this.#convert(entry, origin, options);
+    return this.#download(entry, origin, options);
   }
 
-  async #convert(
+  async #download(
     entry: CatalogueEntry,
-    { sources, converter }: Extract<Origin, { kind: 'files' }>,
+    origin: Extract<Origin, { kind: 'files' }>,
     options: MakeOptions,
   ): Promise<MadeModel> {
-    await this.#downloadAll(sources, options);
+    await this.#downloadAll(origin.sources, options);
     options.report.converting();
-    const made = await convertSources(entry, sources, converter, options.folder);
+    const made = await convertSources(entry, origin, options.folder);
     options.signal?.throwIfAborted();
     return made;
   }
@@ -113,12 +105,12 @@ export class ModelMaker {
     }
   }
 
-  /** From the installed base, else from one that is made for this and not kept. */
+  /** Quantizes the installed base. Without one, a base is made for this and not kept. */
   async #quantize(
     { base, type }: Extract<Origin, { kind: 'quantize' }>,
     options: MakeOptions,
   ): Promise<MadeModel> {
-    const installed = await this.#options.locate(base);
+    const installed = (await this.#options.installed.find(base))?.installed;
     if (installed !== undefined) {
       options.report.converting();
       const { record, path: weights } = installed;
@@ -131,7 +123,7 @@ export class ModelMaker {
   }
 }
 
-/** The quantized form of a model that lies at `path`. */
+/** Makes the quantized form of a model in the folder. */
 export async function quantizeModel(
   base: MadeModel & { readonly id: string },
   type: Quantization,
@@ -156,11 +148,10 @@ export async function quantizeModel(
   };
 }
 
-/** Converts what lies in the folders of the sources below `folder`. */
-export async function convertSources(
-  entry: Pick<CatalogueEntry, 'id' | 'license'>,
-  sources: readonly Source[],
-  converter: Converter,
+/** Converts the files in the folders of the sources, which lie below `folder`. */
+async function convertSources(
+  entry: CatalogueEntry,
+  { sources, converter }: Extract<Origin, { kind: 'files' }>,
   folder: string,
 ): Promise<MadeModel> {
   const locate = (name: string) => {
@@ -177,37 +168,8 @@ export async function convertSources(
     locate,
     read: (name) => readFile(locate(name)),
   };
-  const made = await runConverter(converter, input, folder);
-  return { ...made, sources: await recordSources(sources, folder) };
-}
-
-export interface ConvertedFile {
-  readonly path: string;
-  readonly weights: WrittenFile;
-  readonly converterVersion: number;
-  readonly file?: WeightsFile;
-}
-
-export async function runConverter(
-  converter: Converter,
-  input: ConversionInput,
-  folder: string,
-): Promise<ConvertedFile> {
-  const converterVersion = converter.version;
-  if ('write' in converter) {
-    const target = path.join(folder, 'converted.bin');
-    const weights = await converter.write(input, target);
-    const isDefault = converter.file === 'model.gguf';
-    return {
-      path: target,
-      weights,
-      converterVersion,
-      ...(isDefault ? {} : { file: converter.file }),
-    };
-  }
-  const target = path.join(folder, 'converted.gguf');
-  const weights = await writeGguf(target, await converter.convert(input));
-  return { path: target, weights, converterVersion };
+  const converted = await convert(converter, input, folder);
+  return { ...converted, sources: await recordSources(sources, folder) };
 }
 
 function recordSources(sources: readonly Source[], folder: string): Promise<RecordedSource[]> {
@@ -220,17 +182,7 @@ function recordSources(sources: readonly Source[], folder: string): Promise<Reco
   );
 }
 
-/** @param licenseText of the source's license file */
-export function recordSource(source: Source, licenseText?: string): RecordedSource {
-  return {
-    package: sourceName(source),
-    integrity: sourceIntegrity(source),
-    license: source.license,
-    licenseText: licenseText ?? source.copyright ?? '',
-  };
-}
-
 /** Where the files of a source are put, below the folder of a pull. */
-export function sourceFolder(folder: string, source: Source): string {
+function sourceFolder(folder: string, source: Source): string {
   return path.join(folder, 'sources', sourceLabel(source).replaceAll(/[^\w.@=-]+/g, '-'));
 }

@@ -1,36 +1,25 @@
-/** The models folder: what is in it, and how models get in and out. */
+/**
+ * The models folder with everything that changes it: pulling, importing, quantizing and removing models. The code that
+ * makes models is large and most processes only look, so it is loaded when something is made.
+ */
 import { mkdir, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { WavepoolError } from '../../core/errors.ts';
 import { ModelId } from '../../core/job/job.ts';
-import {
-  CATALOGUE,
-  canBeQuantized,
-  catalogueEntry,
-  findEntry,
-  firstSources,
-  quantizedId,
-} from '../catalogue/catalogue.ts';
+import { CATALOGUE, catalogueEntry, downloadBytes, findEntry } from '../catalogue/catalogue.ts';
 import type { CatalogueEntry, ModelDescription } from '../catalogue/catalogue-entry.ts';
-import type { Download } from '../download/download.ts';
-import type { Environment } from '../download/npm-settings.ts';
-import { sourceBytes } from '../download/source.ts';
-import { sourceDownload } from '../download/source-download.ts';
-import type { Quantization } from '../files/quantize.ts';
-import type { ModelRecord } from '../model-record.ts';
+import { canBeQuantized, type Quantization, quantizedId } from '../catalogue/quantization.ts';
+import type { Download, Environment } from '../download/download.ts';
 import {
   describeImport,
   type InstalledModel,
-  installModel,
-  isCurrent,
-  modelFolders,
-  readModelFolder,
-  uninstallModel,
-} from './model-folder.ts';
-import { type MadeModel, type MakeReport, ModelMaker, quantizeModel } from './model-maker.ts';
+  InstalledModels,
+  type ListedModel,
+} from '../installed/installed-models.ts';
+import { installModel, readModelFolder, uninstallModel } from '../installed/model-folder.ts';
+import type { ModelRecord } from '../installed/model-record.ts';
+import type { MadeModel, MakeReport, ModelMaker } from './model-maker.ts';
 import { withPullLock } from './pull-lock.ts';
-
-export type { InstalledModel } from './model-folder.ts';
 
 export interface ModelStoreOptions {
   /** `--models-dir`; created when something is pulled. */
@@ -45,15 +34,6 @@ export interface ModelStoreOptions {
   readonly inspect?: (file: string) => Promise<void>;
   /** @defaultValue the system's clock */
   readonly now?: () => Date;
-}
-
-export interface ListedModel {
-  /** Of the catalogue, or as an imported model describes itself. */
-  readonly entry: ModelDescription;
-  /** `outdated`: made by another version of this program; the next pull replaces it. */
-  readonly state: 'installed' | 'outdated' | 'missing';
-  /** Absent unless installed. */
-  readonly installed?: InstalledModel;
 }
 
 /** Where a pull stands. */
@@ -79,53 +59,37 @@ export interface ImportOptions extends PullOptions {
 
 /** Any number of stores, in any number of processes, may work on one folder. */
 export class ModelStore {
+  readonly #options: ModelStoreOptions;
   readonly #directory: string;
-  readonly #environment: Environment;
   readonly #catalogue: readonly CatalogueEntry[];
-  readonly #maker: ModelMaker;
-  readonly #inspectFile: ModelStoreOptions['inspect'];
-  readonly #now: () => Date;
+  readonly #installed: InstalledModels;
 
   constructor(options: ModelStoreOptions) {
+    this.#options = options;
     this.#directory = path.resolve(options.directory);
-    this.#environment = options.environment;
     this.#catalogue = options.catalogue ?? CATALOGUE;
-    this.#maker = new ModelMaker({
-      catalogue: this.#catalogue,
-      download: options.download ?? sourceDownload(options.environment, process.cwd()),
-      locate: (id) => this.#find(id).then((listed) => listed?.installed),
-    });
-    this.#inspectFile = options.inspect;
-    this.#now = options.now ?? (() => new Date());
+    this.#installed = new InstalledModels(this.#directory, this.#catalogue);
   }
 
   /** Every model of the catalogue and every other in this folder, and how it stands. */
-  async list(): Promise<readonly ListedModel[]> {
-    const known = new Set(this.#catalogue.map(({ id }) => id));
-    const others = (await modelFolders(this.#directory)).filter((id) => !known.has(id));
-    const found = await Promise.all(others.toSorted().map((id) => this.#find(id)));
-    return [
-      ...(await Promise.all(this.#catalogue.map((entry) => this.#inspect(entry)))),
-      ...found.filter((listed) => listed !== undefined && listed.state !== 'missing'),
-    ].filter((listed) => listed !== undefined);
+  list(): Promise<readonly ListedModel[]> {
+    return this.#installed.list();
   }
 
   /**
    * One model, installed or not.
    * @throws {WavepoolError} MODEL_UNKNOWN
    */
-  async show(id: string): Promise<ListedModel> {
-    return (
-      (await this.#find(id)) ?? { entry: catalogueEntry(id, this.#catalogue), state: 'missing' }
-    );
+  show(id: string): Promise<ListedModel> {
+    return this.#installed.show(id);
   }
 
   /**
    * The installed model, or undefined when it must be pulled first.
    * @throws {WavepoolError} MODEL_UNKNOWN
    */
-  async locate(id: string): Promise<InstalledModel | undefined> {
-    return (await this.show(id)).installed;
+  locate(id: string): Promise<InstalledModel | undefined> {
+    return this.#installed.locate(id);
   }
 
   /**
@@ -134,7 +98,7 @@ export class ModelStore {
    *   MODEL_FILE_INVALID, CANCELLED
    */
   async pull(id: string, options: PullOptions = {}): Promise<InstalledModel> {
-    const present = (await this.#find(id))?.installed;
+    const present = (await this.#installed.find(id))?.installed;
     if (present !== undefined) return reportInstalled(present, options);
     return this.#pullEntry(catalogueEntry(id, this.#catalogue), options);
   }
@@ -152,7 +116,7 @@ export class ModelStore {
     assertQuantizable(entry);
     const id = quantizedId(base, type);
     assertId(id);
-    const present = (await this.#find(id))?.installed;
+    const present = (await this.#installed.find(id))?.installed;
     if (present !== undefined) return reportInstalled(present, options);
     const known = findEntry(id, this.#catalogue);
     if (known !== undefined) {
@@ -162,6 +126,7 @@ export class ModelStore {
     if (from === undefined) throw new WavepoolError('MODEL_UNKNOWN', base);
     return this.#underLock(id, options, async (folder) => {
       reporterOf(id, options).converting();
+      const { quantizeModel } = await import('./model-maker.ts');
       const model = { ...from.record, path: from.path };
       const made = await quantizeModel(model, type, { folder, signal: options.signal });
       return this.#install({ ...entry, id }, made, from.record.imported);
@@ -177,7 +142,7 @@ export class ModelStore {
    */
   async import(location: string, options: ImportOptions = {}): Promise<InstalledModel> {
     const { ImportSession } = await import('./import-model.ts');
-    const session = new ImportSession(location, this.#catalogue, this.#environment);
+    const session = new ImportSession(location, this.#catalogue, this.#options.environment);
     const base = options.id ?? session.suggestedId;
     assertId(base);
     const id = options.quantize === undefined ? base : quantizedId(base, options.quantize);
@@ -190,6 +155,7 @@ export class ModelStore {
       let made = read.made;
       if (options.quantize !== undefined) {
         assertQuantizable(description);
+        const { quantizeModel } = await import('./model-maker.ts');
         const from = { ...made, id: base };
         made = await quantizeModel(from, options.quantize, { folder, signal: options.signal });
       }
@@ -198,7 +164,7 @@ export class ModelStore {
         const detail = `${id} is another model, which is installed; choose an --id, or remove it first`;
         throw new WavepoolError('INVALID_REQUEST', detail);
       }
-      if (made.file === undefined) await this.#inspectFile?.(made.path);
+      if (made.file === undefined) await this.#options.inspect?.(made.path);
       options.signal?.throwIfAborted();
       return this.#install({ ...description, id }, made, imported);
     }).then((model) => reportInstalled(model, options));
@@ -222,22 +188,31 @@ export class ModelStore {
 
   async #pullEntry(entry: CatalogueEntry, options: PullOptions): Promise<InstalledModel> {
     const model = await this.#underLock(entry.id, options, async (folder) => {
-      const present = (await this.#inspect(entry)).installed;
+      const present = (await this.#installed.inspect(entry)).installed;
       if (present !== undefined) return present;
       const partial = this.#partialFolder(entry.id);
       const report = reporterOf(entry.id, options);
-      const made = await this.#maker.make(entry, {
-        folder,
-        partial,
-        report,
-        signal: options.signal,
-      });
+      const maker = await this.#openMaker();
+      const made = await maker.make(entry, { folder, partial, report, signal: options.signal });
       options.signal?.throwIfAborted();
       const installed = await this.#install(entry, made);
       await rm(partial, { recursive: true, force: true });
       return installed;
     });
     return reportInstalled(model, options, entry);
+  }
+
+  async #openMaker(): Promise<ModelMaker> {
+    const [{ ModelMaker }, { sourceDownload }] = await Promise.all([
+      import('./model-maker.ts'),
+      import('../download/source-download.ts'),
+    ]);
+    const { download, environment } = this.#options;
+    return new ModelMaker({
+      catalogue: this.#catalogue,
+      download: download ?? sourceDownload(environment, process.cwd()),
+      installed: this.#installed,
+    });
   }
 
   async #underLock<Result>(
@@ -261,10 +236,10 @@ export class ModelStore {
     made: MadeModel,
     imported?: ModelRecord['imported'],
   ): Promise<InstalledModel> {
-    const { path: weights, ...recorded } = made;
+    const { path: weights, converterVersion, ...rest } = made;
     const { id, family, license } = entry;
-    const installedAt = this.#now().toISOString();
-    const { converterVersion, ...rest } = recorded;
+    const now = this.#options.now?.() ?? new Date();
+    const installedAt = now.toISOString();
     const record: ModelRecord = {
       id,
       family,
@@ -278,33 +253,10 @@ export class ModelStore {
     return { entry: describeImport(record) ?? entry, path: file, record };
   }
 
-  /** What has come of a download, for the next try. */
+  /** Keeps what has come of a download that broke off, for the next try. */
   #partialFolder(id: string): string {
     return path.join(this.#directory, '.downloads', id);
   }
-
-  async #find(id: string): Promise<ListedModel | undefined> {
-    const entry = findEntry(id, this.#catalogue);
-    if (entry !== undefined) return this.#inspect(entry);
-    if (!ModelId.safeParse(id).success) return undefined;
-    const found = await readModelFolder(path.join(this.#directory, id));
-    const description = found && describeImport(found.record);
-    if (found === undefined || description === undefined || found.record.id !== id)
-      return undefined;
-    return { entry: description, state: 'installed', installed: { entry: description, ...found } };
-  }
-
-  async #inspect(entry: CatalogueEntry): Promise<ListedModel> {
-    const found = await readModelFolder(path.join(this.#directory, entry.id));
-    if (found === undefined) return { entry, state: 'missing' };
-    if (!isCurrent(found.record, entry, this.#catalogue)) return { entry, state: 'outdated' };
-    return { entry, state: 'installed', installed: { entry, ...found } };
-  }
-}
-
-/** Bytes that a pull of the entry begins with. */
-export function downloadBytes(entry: CatalogueEntry): number {
-  return firstSources(entry).reduce((sum, source) => sum + sourceBytes(source), 0);
 }
 
 function reporterOf(

@@ -2,7 +2,7 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { isErrorCode, WavepoolError } from '../../core/errors.ts';
 import { TuningAnswer, type TuningRequest } from '../../core/evidence/tuning.ts';
-import { packageFolder } from '../package-folder.ts';
+import { packageFolder } from '../../core/package-folder.ts';
 import type { OpenLayoutFor } from './tune.ts';
 
 const SCRIPT = packageFolder('dist', 'workers', 'tuning-worker.js');

@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs';
 import { mkdir, readFile, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { WavepoolError } from '../../core/errors.ts';
-import { packageFolder } from '../package-folder.ts';
+import { packageFolder } from '../../core/package-folder.ts';
 import type { Sanitizer, TestCount, TestRunner } from './framework-gate.ts';
 
 const FOLDERS: Record<Sanitizer, string> = { 'address,undefined': 'asan', thread: 'tsan' };

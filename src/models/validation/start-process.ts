@@ -11,7 +11,7 @@ import type {
   ValidationRequest,
 } from '../../core/evidence/validation-ipc.ts';
 import { parseValidationMessage } from '../../core/evidence/validation-ipc.ts';
-import { packageFolder } from '../package-folder.ts';
+import { packageFolder } from '../../core/package-folder.ts';
 
 const WORKER_SCRIPT = packageFolder('dist', 'workers', 'validation-worker.js');
 /** A wave that takes longer hangs. */

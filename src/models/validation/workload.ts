@@ -7,8 +7,8 @@ import path from 'node:path';
 import type { EvidenceManifest } from '../../core/evidence/evidence.ts';
 import type { StartGroup, StartPlan, StartWave } from '../../core/evidence/validation-ipc.ts';
 import { sha256Of } from '../../core/files/file-hash.ts';
+import { packageFolder } from '../../core/package-folder.ts';
 import { SAMPLE_RATE } from '../../runtime/engine.ts';
-import { packageFolder } from '../package-folder.ts';
 
 /** Fresh starts of the worker at each count. */
 export const STARTS = 3;

@@ -1,7 +1,7 @@
 /** The models of a worker process: the ones it serves and the detector that finds speech for them. */
 import { WavepoolError } from '../../core/errors.ts';
 import type { WorkerModel, WorkerSettings } from '../../core/worker/worker-settings.ts';
-import { ModelStore } from '../../models/store/model-store.ts';
+import { InstalledModels } from '../../models/installed/installed-models.ts';
 import type { BatchWatch } from '../../runtime/batches/batcher.ts';
 import { systemClock } from '../../runtime/clock.ts';
 import type { Engine } from '../../runtime/engine.ts';
@@ -153,8 +153,7 @@ async function defaultConfiguration(
   if (started !== undefined) return servedConfiguration(started, settings);
   const [first] = models;
   if (first === undefined || modelsDir === undefined) throw new WavepoolError('MODEL_UNKNOWN', id);
-  // Nothing is downloaded from here, so npm's settings do not matter.
-  const installed = await new ModelStore({ directory: modelsDir, environment: {} }).locate(id);
+  const installed = await new InstalledModels(modelsDir).locate(id);
   if (installed === undefined) {
     const detail = `${id} is not in the models directory; run \`wavepool models pull ${id}\` there`;
     throw new WavepoolError('MODEL_UNKNOWN', detail);

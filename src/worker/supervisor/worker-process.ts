@@ -4,6 +4,7 @@ import { EventEmitter } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import { isErrorCode, toWavepoolError, WavepoolError } from '../../core/errors.ts';
 import type { Logger } from '../../core/logger.ts';
+import { packageFolder } from '../../core/package-folder.ts';
 import {
   ALIVE_MS,
   type Blame,
@@ -14,7 +15,6 @@ import {
 } from '../../core/worker/ipc.ts';
 import type { WorkerPresence } from '../../core/worker/status.ts';
 import type { WorkerSettings } from '../../core/worker/worker-settings.ts';
-import { packageFolder } from '../../models/package-folder.ts';
 import { HangWatch } from './hang-watch.ts';
 
 const WORKER_SCRIPT = packageFolder('dist', 'workers', 'audio-worker.js');

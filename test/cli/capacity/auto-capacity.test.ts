@@ -8,7 +8,7 @@ import { chooseCapacities, chooseCapacity } from '../../../src/cli/capacity/auto
 import type { CapacityOptions } from '../../../src/cli/capacity/capacity-options.ts';
 import { readConfig } from '../../../src/core/config.ts';
 import { catalogueEntry } from '../../../src/models/catalogue/catalogue.ts';
-import type { InstalledModel } from '../../../src/models/store/model-store.ts';
+import type { InstalledModel } from '../../../src/models/installed/installed-models.ts';
 
 const LEFT_OUT: CapacityOptions = { slots: 'auto', batch: 'auto', threads: 1, workers: 'auto' };
 const TYPED = { ...LEFT_OUT, tuning: { wanted: true, again: false, threadsTyped: false } };

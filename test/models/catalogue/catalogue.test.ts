@@ -1,13 +1,9 @@
 import { expect, test } from 'vitest';
 import { WavepoolError } from '../../../src/core/errors.ts';
 import { CATALOGUE, catalogueEntry, findEntry } from '../../../src/models/catalogue/catalogue.ts';
-import { sourceBytes } from '../../../src/models/download/source.ts';
-import { F16, F32, tensorBytes } from '../../../src/models/files/ggml-whisper-file.ts';
-import {
-  QUANTIZATIONS,
-  QUANTIZED_FORMATS,
-  type Quantization,
-} from '../../../src/models/files/quantize.ts';
+import { QUANTIZATIONS, type Quantization } from '../../../src/models/catalogue/quantization.ts';
+import { sourceBytes } from '../../../src/models/catalogue/source.ts';
+import { F16, F32, GGML_TYPES, tensorBytes } from '../../../src/models/files/ggml-types.ts';
 import {
   type WhisperDimensions,
   whisperTensors,
@@ -55,11 +51,11 @@ const textBytes = new Map([
 /** Header, filters, lengths of the tokens, and the tensors, whose names have one byte a character. */
 function layoutBytes(dimensions: WhisperDimensions, type: Quantization | ''): number {
   const { vocabulary, mels } = dimensions;
-  const matrix = type === '' ? F16 : QUANTIZED_FORMATS[type].type;
+  const matrix = type === '' ? F16 : GGML_TYPES[type].number;
   const types = { matrix, convolution: F16, vector: F32 };
   const tensors = whisperTensors(dimensions).map(
     ({ name, kind, dimensions: shape }) =>
-      12 + 4 * shape.length + name.length + tensorBytes(shape, types[kind]),
+      12 + 4 * shape.length + name.length + (tensorBytes(shape, types[kind]) ?? Number.NaN),
   );
   const tokens = vocabulary > 51_864 ? 50_257 : 50_257;
   const head = 4 + 11 * 4 + 8 + mels * 201 * 4 + 4 + tokens * 4;

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { moonshineTokens } from '../../../src/models/convert/llama-vocabulary.ts';
 import { moonshineConverter } from '../../../src/models/convert/moonshine.ts';
+import { moonshineTokens } from '../../../src/models/convert/moonshine-tokens.ts';
 import { sileroVadConverter } from '../../../src/models/convert/silero-vad.ts';
 import {
   graph,

@@ -1,12 +1,10 @@
 /** Whisper checkpoints that are as small as their layout allows, in the formats that are read. */
 import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
+import { F16, F32, tensorBytes } from '../../../src/models/files/ggml-types.ts';
 import {
-  F16,
-  F32,
   FILTER_BINS,
   TEXT_TOKENS,
-  tensorBytes,
   type WhisperHeader,
   writeWhisperFile,
 } from '../../../src/models/files/ggml-whisper-file.ts';
@@ -66,7 +64,7 @@ export async function writeSmallWhisper(file: string, options: SmallFileOptions 
   await mkdir(path.dirname(file), { recursive: true });
   const tensors = whisperTensors(dimensions).map((shape, index) => {
     const type = shape.kind === 'vector' ? F32 : F16;
-    const bytes = tensorBytes(shape.dimensions, type);
+    const bytes = tensorBytes(shape.dimensions, type) ?? 0;
     const data = type === F16 ? halves(bytes / 2, seed + index) : new Float32Array(bytes / 4);
     return { ...shape, type, chunks: [new Uint8Array(data.buffer)] };
   });

@@ -4,13 +4,13 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { melFilters } from '../../../src/models/convert/mel-filters.ts';
+import { quantize } from '../../../src/models/convert/quantize.ts';
+import { quantizeWhisper } from '../../../src/models/convert/quantize-whisper.ts';
 import { whisperConverter } from '../../../src/models/convert/whisper.ts';
 import { whisperTokens } from '../../../src/models/convert/whisper-tokens.ts';
 import { FileBytes } from '../../../src/models/files/byte-source.ts';
 import { readWhisperFile } from '../../../src/models/files/ggml-whisper-file.ts';
 import { halfValues } from '../../../src/models/files/half-float.ts';
-import { quantize } from '../../../src/models/files/quantize.ts';
-import { quantizeWhisper } from '../../../src/models/files/quantize-whisper.ts';
 import {
   cTranslate2Bytes,
   SMALL,

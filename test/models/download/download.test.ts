@@ -2,8 +2,8 @@ import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promis
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import type { NpmSource } from '../../../src/models/catalogue/source.ts';
 import { npmDownload } from '../../../src/models/download/npm-download.ts';
-import type { NpmSource } from '../../../src/models/download/source.ts';
 import { startRegistry, type TestRegistry } from './npm-registry.ts';
 
 let registry: TestRegistry;

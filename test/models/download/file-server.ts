@@ -22,7 +22,7 @@ export interface FileServer extends AsyncDisposable {
 }
 
 export function fixture(name: string): Promise<string> {
-  return readFile(new URL(`fixtures/${name}`, import.meta.url), 'utf8');
+  return readFile(new URL(`../fixtures/${name}`, import.meta.url), 'utf8');
 }
 
 export async function startFileServer(options: { readonly tls?: true } = {}): Promise<FileServer> {

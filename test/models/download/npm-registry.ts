@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { create } from 'tar';
-import type { NpmSource } from '../../../src/models/download/source.ts';
+import type { NpmSource } from '../../../src/models/catalogue/source.ts';
 
 export interface TestRegistry extends AsyncDisposable {
   readonly url: string;

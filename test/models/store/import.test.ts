@@ -4,9 +4,12 @@ import path from 'node:path';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { sha256OfFile } from '../../../src/core/files/file-hash.ts';
 import { CATALOGUE } from '../../../src/models/catalogue/catalogue.ts';
-import type { CatalogueEntry } from '../../../src/models/catalogue/catalogue-entry.ts';
+import {
+  type CatalogueEntry,
+  converterVersion,
+} from '../../../src/models/catalogue/catalogue-entry.ts';
+import { WHISPER_FILE } from '../../../src/models/convert/ready-file.ts';
 import { SILERO_TENSORS } from '../../../src/models/convert/silero-vad.ts';
-import { WHISPER_FILE, whisperFileConverter } from '../../../src/models/convert/whisper-file.ts';
 import { writeGguf } from '../../../src/models/files/gguf-writer.ts';
 import { type ImportOptions, ModelStore } from '../../../src/models/store/model-store.ts';
 import { SMALL, writeCTranslate2Folder, writeSmallWhisper } from '../convert/whisper-bytes.ts';
@@ -147,7 +150,7 @@ test('the weights of a catalogue model get its id, anything else may not have it
     origins: [
       {
         kind: 'files',
-        converter: whisperFileConverter,
+        converter: converterVersion('whisper-ggml'),
         sources: [
           {
             kind: 'huggingface',

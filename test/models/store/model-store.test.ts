@@ -4,9 +4,10 @@ import { hostname, tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { CatalogueEntry } from '../../../src/models/catalogue/catalogue-entry.ts';
-import type { GgufConverter } from '../../../src/models/convert/converter.ts';
+import type { NpmSource } from '../../../src/models/catalogue/source.ts';
+import { GGUF_FILE } from '../../../src/models/convert/ready-file.ts';
 import type { Download } from '../../../src/models/download/download.ts';
-import type { NpmSource } from '../../../src/models/download/source.ts';
+import { writeGguf } from '../../../src/models/files/gguf-writer.ts';
 import { ModelStore, type PullProgress } from '../../../src/models/store/model-store.ts';
 
 let directory: string;
@@ -24,12 +25,12 @@ const source: NpmSource = {
   license: 'MIT',
   licenseFile: 'LICENSE',
   files: [
-    { name: 'weights', path: 'weights.bin', bytes: 4, sha256: '' },
+    { name: GGUF_FILE, path: 'weights.bin', bytes: 4, sha256: '' },
     { name: 'LICENSE', path: 'LICENSE', bytes: 3, sha256: '' },
   ],
 };
 
-/** A model whose only tensor is its source file's bytes plus `version`. */
+/** A model whose weights are its source file. */
 function entryOf(version = 1): CatalogueEntry {
   return {
     id: 'tiny',
@@ -38,25 +39,19 @@ function entryOf(version = 1): CatalogueEntry {
     languages: ['en'],
     license: 'MIT',
     description: 'a model for tests',
-    origins: [{ kind: 'files', sources: [source], converter: converterOf(version) }],
+    origins: [{ kind: 'files', sources: [source], converter: { name: 'gguf', version } }],
   };
 }
 
-function converterOf(version: number): GgufConverter {
-  return {
-    version,
-    convert: async ({ id, read }) => ({
-      metadata: new Map([['general.name', { type: 'string', value: id }]]),
-      tensors: [
-        {
-          name: 'weights',
-          shape: [4],
-          type: 'i8',
-          data: Int8Array.from(await read('weights'), (value) => value + version),
-        },
-      ],
+/** A GGUF file with just the tensors by which Moonshine is known. */
+async function writeWeights(file: string): Promise<void> {
+  const names = ['encoder.conv1', 'encoder.norm', 'decoder.norm', 'decoder.token_embedding'];
+  await writeGguf(file, {
+    metadata: new Map([['general.architecture', { type: 'string', value: 'moonshine' }]]),
+    tensors: names.map((name) => {
+      return { name: `${name}.weight`, shape: [4], type: 'i8', data: Int8Array.of(1, 2, 3, 4) };
     }),
-  };
+  });
 }
 
 /** Writes the source files; `before` runs in the middle of it. */
@@ -65,7 +60,7 @@ function downloadOf(before: () => unknown = () => {}): Download & { count: numbe
     async (...[, folder, options]: Parameters<Download>) => {
       download.count++;
       await mkdir(folder, { recursive: true });
-      await writeFile(path.join(folder, 'weights.bin'), Uint8Array.of(1, 2, 3, 4));
+      await writeWeights(path.join(folder, 'weights.bin'));
       options?.onBytes?.(60);
       await before();
       options?.signal?.throwIfAborted();

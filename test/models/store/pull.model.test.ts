@@ -6,7 +6,8 @@ import { afterAll, beforeAll, expect, type TestContext, test } from 'vitest';
 import { WavepoolError } from '../../../src/core/errors.ts';
 import { FileBytes } from '../../../src/models/files/byte-source.ts';
 import { readWhisperFile } from '../../../src/models/files/ggml-whisper-file.ts';
-import { type InstalledModel, ModelStore } from '../../../src/models/store/model-store.ts';
+import type { InstalledModel } from '../../../src/models/installed/installed-models.ts';
+import { ModelStore } from '../../../src/models/store/model-store.ts';
 import { type GgufFileContents, readGguf } from '../files/read-gguf.ts';
 
 /**
@@ -14,7 +15,7 @@ import { type GgufFileContents, readGguf } from '../files/read-gguf.ts';
  * silero_vad/data/silero_vad.jit is a zip whose entries data/2 … data/16 are these tensors, in this order.
  */
 const sileroHashes = JSON.parse(
-  await readFile(new URL('fixtures/silero-vad-16khz.sha256.json', import.meta.url), 'utf8'),
+  await readFile(new URL('../fixtures/silero-vad-16khz.sha256.json', import.meta.url), 'utf8'),
 ) as Readonly<Record<string, string>>;
 
 /** What can be had without Hugging Face. */

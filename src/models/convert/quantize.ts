@@ -2,37 +2,14 @@
  * ggml's reference quantizers, to the bit: blocks of 32 weights that share a scale (and a minimum, for the types that end
  * in _1). All arithmetic is that of single precision without contraction.
  */
-import { halfBits } from './half-float.ts';
-
-export const QUANTIZATIONS = ['q8_0', 'q5_1', 'q5_0', 'q4_1', 'q4_0'] as const;
-export type Quantization = (typeof QUANTIZATIONS)[number];
-
-export const BLOCK = 32;
-
-interface Format {
-  /** ggml's number of the tensor type. */
-  readonly type: number;
-  /** ggml's number of a file that is mostly of this type. */
-  readonly fileType: number;
-  readonly blockBytes: number;
-}
-
-export const QUANTIZED_FORMATS: Readonly<Record<Quantization, Format>> = {
-  q4_0: { type: 2, fileType: 2, blockBytes: 18 },
-  q4_1: { type: 3, fileType: 3, blockBytes: 20 },
-  q8_0: { type: 8, fileType: 7, blockBytes: 34 },
-  q5_0: { type: 6, fileType: 8, blockBytes: 22 },
-  q5_1: { type: 7, fileType: 9, blockBytes: 24 },
-};
-
-export function isQuantization(value: string): value is Quantization {
-  return QUANTIZATIONS.some((name) => name === value);
-}
+import type { Quantization } from '../catalogue/quantization.ts';
+import { BLOCK, GGML_TYPES } from '../files/ggml-types.ts';
+import { halfBits } from '../files/half-float.ts';
 
 /** @param values whole rows, each a multiple of 32 long */
 export function quantize(values: Float32Array, type: Quantization): Buffer {
   if (values.length % BLOCK !== 0) throw new RangeError(`${values.length} values are no blocks`);
-  const { blockBytes } = QUANTIZED_FORMATS[type];
+  const { blockBytes } = GGML_TYPES[type];
   const blocks = values.length / BLOCK;
   const output = Buffer.alloc(blocks * blockBytes);
   const encode = ENCODERS[type];

@@ -3,7 +3,7 @@
  * package llama-tokenizer-js carries those pieces as one base64 string in its source, which is read here without
  * running the package. A tokens.txt, one piece and its id a line, does as well.
  */
-import { invalidModel } from './converter.ts';
+import { invalidFile } from '../files/byte-source.ts';
 
 const LLAMA_PIECES = 32_000;
 const TIMESTAMPS = 768;
@@ -22,7 +22,7 @@ export function moonshineTokens(source: Uint8Array, file: string): string[] {
       ? listedPieces(text.toString('utf8'), file)
       : Buffer.from(literal, 'base64').toString('utf8').split('\n');
   if (pieces.length !== LLAMA_PIECES) {
-    throw invalidModel(file, `${pieces.length} tokens instead of ${LLAMA_PIECES}`);
+    throw invalidFile(file, `${pieces.length} tokens instead of ${LLAMA_PIECES}`);
   }
   const expected = [
     '<unk>',
@@ -31,7 +31,7 @@ export function moonshineTokens(source: Uint8Array, file: string): string[] {
     ...Array.from({ length: 256 }, (_, byte) => bytePiece(byte)),
   ];
   const wrong = expected.findIndex((piece, id) => pieces[id] !== piece);
-  if (wrong >= 0) throw invalidModel(file, `token ${wrong} is not ${expected[wrong]}`);
+  if (wrong >= 0) throw invalidFile(file, `token ${wrong} is not ${expected[wrong]}`);
   return [...pieces, ...Array.from({ length: TIMESTAMPS }, (_, index) => `<<ST_${index}>>`)];
 }
 
@@ -51,5 +51,5 @@ function listedPieces(text: string, file: string): string[] {
     (id) => pieces[id] === undefined,
   );
   if (missing === undefined) return pieces;
-  throw invalidModel(file, `holds neither llama_vocab_base64 nor a line for token ${missing}`);
+  throw invalidFile(file, `holds neither llama_vocab_base64 nor a line for token ${missing}`);
 }

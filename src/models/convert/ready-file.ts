@@ -1,27 +1,50 @@
-/** A GGUF file of a family that runs here: its index is checked, then it is taken as it is. */
+/** Published files that are weights already, as GGUF or ggml: they are checked, then taken as they are. */
 import { rename } from 'node:fs/promises';
 import { sha256OfFile } from '../../core/files/file-hash.ts';
-import type { TaskKind } from '../../runtime/engine.ts';
+import type { ModelDescription } from '../catalogue/catalogue-entry.ts';
 import { type ByteSource, FileBytes, invalidFile } from '../files/byte-source.ts';
+import type { WrittenFile } from '../files/file-writer.ts';
+import { readWhisperFile } from '../files/ggml-whisper-file.ts';
 import { type GgufIndex, readGgufIndex } from '../files/gguf-reader.ts';
-import type { ConversionInput } from './converter.ts';
+import type { ConversionInput, FileConverter } from './converter.ts';
 import { SILERO_TENSORS } from './silero-vad.ts';
 
-const GGUF_FILE = 'gguf';
+export const WHISPER_FILE = 'ggml.bin';
+export const GGUF_FILE = 'gguf';
 
-export interface GgufFamily {
-  readonly family: string;
-  readonly task: TaskKind;
-  readonly languages: readonly string[];
-  readonly description: string;
+export const whisperFileConverter: FileConverter = {
+  file: 'model.bin',
+  write: (input, target) => takeFile(input, WHISPER_FILE, readWhisperFile, target),
+};
+
+export const ggufConverter: FileConverter = {
+  file: 'model.gguf',
+  write: (input, target) => takeFile(input, GGUF_FILE, readGgufFamily, target),
+};
+
+/** Moves the file, which belongs to the pull or import that asks. */
+async function takeFile(
+  input: ConversionInput,
+  name: string,
+  check: (source: ByteSource) => Promise<unknown>,
+  target: string,
+): Promise<WrittenFile> {
+  const file = input.locate(name);
+  await using source = await FileBytes.open(file, name);
+  await check(source);
+  const sha256 = await sha256OfFile(file);
+  await rename(file, target);
+  return { bytes: source.bytes, sha256 };
 }
+
+type GgufFamily = Pick<ModelDescription, 'family' | 'task' | 'languages' | 'description'>;
 
 const FAMILIES: readonly GgufFamily[] = [
   { family: 'moonshine', task: 'asr', languages: ['en'], description: 'Moonshine, imported' },
   { family: 'silero-vad', task: 'vad', languages: [], description: 'Silero VAD, imported' },
 ];
 
-/** A few tensors by which a file of the family is known; native code checks them all. */
+/** A few tensors by which a file of Moonshine is known; native code checks them all. */
 const MOONSHINE_TENSORS = [
   'encoder.conv1.weight',
   'encoder.norm.weight',
@@ -29,26 +52,10 @@ const MOONSHINE_TENSORS = [
   'decoder.token_embedding.weight',
 ];
 
-/** Moves the file, which is the import's own, and takes it for what it is. */
-export const ggufConverter = {
-  version: 1,
-  file: 'model.gguf',
-  write: async (input: ConversionInput, target: string) => {
-    const file = input.locate(GGUF_FILE);
-    const sha256 = await sha256OfFile(file);
-    const bytes = await sizeOf(file);
-    await rename(file, target);
-    return { bytes, sha256 };
-  },
-} as const;
-
-async function sizeOf(file: string): Promise<number> {
-  await using source = await FileBytes.open(file, GGUF_FILE);
-  await readGgufFamily(source);
-  return source.bytes;
-}
-
-/** @throws {WavepoolError} MODEL_FILE_INVALID for another family, or half a file */
+/**
+ * Which of the families that run here a GGUF file is for.
+ * @throws {WavepoolError} MODEL_FILE_INVALID for another family, or half a file
+ */
 export async function readGgufFamily(source: ByteSource): Promise<GgufFamily> {
   const index = await readGgufIndex(source);
   const architecture = index.strings.get('general.architecture');
@@ -58,10 +65,8 @@ export async function readGgufFamily(source: ByteSource): Promise<GgufFamily> {
       architecture === undefined
         ? 'names no architecture'
         : `is for ${JSON.stringify(architecture)}`;
-    throw invalidFile(
-      source.name,
-      `${named}; here run ${FAMILIES.map((each) => each.family).join(' and ')}`,
-    );
+    const known = FAMILIES.map((each) => each.family).join(' and ');
+    throw invalidFile(source.name, `${named}; here run ${known}`);
   }
   checkTensors(index, family.family, source.name);
   return family;

@@ -1,14 +1,15 @@
 import { readFile } from 'node:fs/promises';
 import { expect, test } from 'vitest';
+import { QUANTIZATIONS } from '../../../src/models/catalogue/quantization.ts';
+import { quantize } from '../../../src/models/convert/quantize.ts';
 import { halfBits, halfValues } from '../../../src/models/files/half-float.ts';
-import { QUANTIZATIONS, quantize } from '../../../src/models/files/quantize.ts';
 
 /**
  * Eight blocks and what quantize_row_*_ref of ggml 0.15.1 make of them, compiled with gcc 12 -O2: zeros, one value 32
  * times, ties, values whose scale is subnormal, large ones, and three of no particular kind.
  */
 const fixture: unknown = JSON.parse(
-  await readFile(new URL('fixtures/ggml-blocks.json', import.meta.url), 'utf8'),
+  await readFile(new URL('../fixtures/ggml-blocks.json', import.meta.url), 'utf8'),
 );
 const blocks = new Map<string, unknown>(Object.entries(fixture ?? {}));
 

@@ -1,6 +1,6 @@
 /** The drawings of the report: inline SVG, nothing loaded from anywhere. */
 import type { CountEvidence, EvidenceStart, MemorySample } from '../../core/evidence/evidence.ts';
-import { html, type Markup } from './report-markup.ts';
+import { html, type Markup } from './markup.ts';
 
 const WIDTH = 760;
 const HEIGHT = 200;

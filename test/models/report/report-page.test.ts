@@ -1,6 +1,6 @@
 /** The report of a validation, as a page. */
 import { expect, test } from 'vitest';
-import { renderReport } from '../../../src/models/validation/report-page.ts';
+import { renderReport } from '../../../src/models/report/report-page.ts';
 import { count, frameworkOf, record, start, withEntry } from '../evidence/evidence-records.ts';
 
 const MIB = 2 ** 20;

@@ -1,22 +1,19 @@
-/** Makes a Whisper file with matrices in blocks of few bits from a full one: the tensors that whisper.cpp's tool takes. */
+/** Makes a Whisper file with matrices in blocks of few bits from a full one, as whisper.cpp's own tool does. */
 import { WavepoolError } from '../../core/errors.ts';
-import { type ByteSource, FileBytes, invalidFile } from './byte-source.ts';
-import type { WrittenFile } from './file-writer.ts';
+import type { Quantization } from '../catalogue/quantization.ts';
+import { type ByteSource, FileBytes, invalidFile } from '../files/byte-source.ts';
+import type { WrittenFile } from '../files/file-writer.ts';
+import { BLOCK, F16, F32, GGML_TYPES } from '../files/ggml-types.ts';
 import {
-  F16,
-  F32,
-  fileTypeOf,
   type LocatedTensor,
+  QUANTIZED_FILE_TYPES,
   readWhisperFile,
   writeWhisperFile,
-} from './ggml-whisper-file.ts';
-import { halfValues } from './half-float.ts';
-import { BLOCK, QUANTIZED_FORMATS, type Quantization, quantize } from './quantize.ts';
+} from '../files/ggml-whisper-file.ts';
+import { halfValues } from '../files/half-float.ts';
+import { quantize } from './quantize.ts';
 
-/** Raised whenever the same weights would give another file. */
-export const QUANTIZER_VERSION = 1;
-
-/** Values in memory at a time: whatever the size of the model. */
+/** Values that are in memory at a time, whatever the size of the model. */
 const CHUNK_VALUES = 2 ** 20;
 
 /**
@@ -35,16 +32,15 @@ export async function quantizeWhisper(
     const detail = `${source.name} is quantized already; quantize the full weights instead`;
     throw new WavepoolError('OPTION_UNSUPPORTED', detail);
   }
-  const format = QUANTIZED_FORMATS[type];
   const made = function* () {
     for (const tensor of tensors) {
       signal?.throwIfAborted();
       const isMatrix = tensor.kind === 'matrix';
       const chunks = isMatrix ? quantized(source, tensor, type) : copied(source, tensor);
-      yield { ...tensor, type: isMatrix ? format.type : tensor.type, chunks };
+      yield { ...tensor, type: isMatrix ? GGML_TYPES[type].number : tensor.type, chunks };
     }
   };
-  const fileType = fileTypeOf(format.fileType);
+  const fileType = QUANTIZED_FILE_TYPES[type];
   return await writeWhisperFile(target, { ...header, fileType }, made());
 }
 
