@@ -23,9 +23,9 @@ import { openStorage, SERVER_PATIENCE_MS } from '../storage/open-storage.ts';
 import { EventHub } from './events/event-hub.ts';
 import { type Every, everyInterval } from './events/every.ts';
 import { createMetrics } from './metrics/metrics.ts';
+import { QueueLimit } from './queue-limit.ts';
 import type { Services } from './services.ts';
 import { type HttpSettings, SESSION_LIFE_MS } from './settings.ts';
-import { QueueLimit } from './submit/queue-limit.ts';
 
 export interface OpenServicesOptions extends Pick<QueueRegistryOptions, 'address' | 'models'> {
   readonly resultsDir: string;

@@ -4,8 +4,8 @@ import { WavepoolError } from '../core/errors.ts';
 import { parseRequestPart } from '../core/http/problem.ts';
 import { authenticate } from './auth/authenticate.ts';
 import { assertAllowed, NOBODY } from './auth/caller.ts';
-import { requestContext } from './request-context.ts';
-import { type Reply, type Route, STREAMED } from './route.ts';
+import { requestContext } from './request/request-context.ts';
+import { type Reply, type Route, STREAMED } from './request/route.ts';
 import type { Services } from './services.ts';
 
 const JSON_TYPE = 'application/json';

@@ -1,5 +1,5 @@
 /** Every route there is; the order does not matter but for paths with parameters, which come after those without. */
-import type { Route } from './route.ts';
+import type { Route } from './request/route.ts';
 import { batchRoutes } from './routes/batches.ts';
 import { controlRoutes } from './routes/control.ts';
 import { docsRoutes } from './routes/docs.ts';

@@ -18,8 +18,8 @@ import type { UploadStore } from '../storage/upload-store.ts';
 import type { EventHub } from './events/event-hub.ts';
 import type { Every } from './events/every.ts';
 import type { Metrics } from './metrics/metrics.ts';
+import type { QueueLimit } from './queue-limit.ts';
 import type { HttpSettings } from './settings.ts';
-import type { QueueLimit } from './submit/queue-limit.ts';
 
 export interface Services {
   readonly queues: QueueRegistry;

@@ -10,7 +10,7 @@ import { authenticate } from '../auth/authenticate.ts';
 import { assertAllowed } from '../auth/caller.ts';
 import { loginAddress } from '../auth/page-visitor.ts';
 import { assetUrl } from '../pages/assets.ts';
-import { requestContext } from '../request-context.ts';
+import { requestContext } from '../request/request-context.ts';
 import type { Services } from '../services.ts';
 import { adapterOf, BOARD_PATH, BoardServer, type BoardSources } from './board-adapter.ts';
 

@@ -18,7 +18,6 @@ import type { QueueRegistry } from '../../queue/queue-registry.ts';
 import { EventBatch, type IdentifiedEvent } from './event-batch.ts';
 import type { Every } from './every.ts';
 import { FeedEvent } from './feed-event.ts';
-import { HEARTBEAT_MS } from './sse-response.ts';
 
 /** Whoever is told of all events. What it throws is a bug. */
 export interface LiveReader {
@@ -52,6 +51,8 @@ export interface EventHubOptions {
   readonly logger: Logger;
 }
 
+/** How often a reader hears something, for proxies and clients that take silence for an end. */
+export const HEARTBEAT_MS = 15_000;
 /** Events in memory. */
 const KEPT = 4_096;
 const HISTORY_PAGE = 1_000;

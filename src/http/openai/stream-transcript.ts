@@ -3,7 +3,7 @@ import { toWavepoolError } from '../../core/errors.ts';
 import type { OpenAiStreamEvent } from '../../core/http/openai.ts';
 import { openAiErrorOf } from '../../core/http/problem.ts';
 import type { FoundJob } from '../../queue/queue-registry.ts';
-import { HEARTBEAT, HEARTBEAT_MS, type SseResponse } from '../events/sse-response.ts';
+import type { SseResponse } from '../event-streams/sse-response.ts';
 import type { Services } from '../services.ts';
 import { SegmentOrder } from './segment-order.ts';
 import { awaitTranscript } from './transcribe.ts';
@@ -20,7 +20,7 @@ export async function streamTranscript(
     if (delta !== '') tell({ type: 'transcript.text.delta', delta });
   };
   client.open();
-  const stopBeating = services.every(HEARTBEAT_MS, () => client.write(HEARTBEAT));
+  const stopBeating = client.startHeartbeats(services.every);
   const stopWatching = services.segments.watch(
     { queue: job.queue.name, jobId: job.view.id },
     (segments) => {

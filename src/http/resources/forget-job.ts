@@ -3,7 +3,7 @@ import { WavepoolError } from '../../core/errors.ts';
 import { isUploadOwner, removeUploadOwner } from '../../queue/access/upload-owners.ts';
 import { forgetUploadReferences, isUploadNeeded } from '../../queue/access/upload-references.ts';
 import type { FoundJob } from '../../queue/queue-registry.ts';
-import type { CallContext } from './own-work.ts';
+import type { CallContext } from '../auth/own-work.ts';
 
 /** How long a running job is waited for that has been told to stop. */
 const STOP_WAIT_MS = 10_000;

@@ -22,11 +22,11 @@ import {
 } from '../../core/results/result-formats.ts';
 import { readJobPage } from '../../queue/job-page.ts';
 import { tenantFor } from '../auth/caller.ts';
-import { logJob } from '../request-context.ts';
+import { ownJob } from '../auth/own-work.ts';
+import { logJob } from '../request/request-context.ts';
+import { route } from '../request/route.ts';
 import { forgetJob } from '../resources/forget-job.ts';
 import { jobResource } from '../resources/job-resource.ts';
-import { ownJob } from '../resources/own-work.ts';
-import { route } from '../route.ts';
 import { readJobForm } from '../submit/job-form.ts';
 import { submitJob } from '../submit/submit-job.ts';
 

@@ -8,7 +8,7 @@ import { jobPage } from '../pages/job-page.ts';
 import { jobsPage } from '../pages/jobs-page.ts';
 import { overviewPage } from '../pages/overview-page.ts';
 import { uploadPage } from '../pages/upload-page.ts';
-import { type Route, route, STREAMED } from '../route.ts';
+import { type Route, route, STREAMED } from '../request/route.ts';
 import type { Services } from '../services.ts';
 
 function showPage(

@@ -9,9 +9,9 @@ import {
 import type { ScheduleId } from '../../core/job/schedule.ts';
 import type { ScheduleView } from '../../queue/schedules.ts';
 import { mayKnow } from '../auth/caller.ts';
+import type { CallContext } from '../auth/own-work.ts';
+import { route } from '../request/route.ts';
 import { inputResource, isoTimeOrNull } from '../resources/job-resource.ts';
-import type { CallContext } from '../resources/own-work.ts';
-import { route } from '../route.ts';
 import { newJob, resolveRequestInput, withTenant } from '../submit/submit-job.ts';
 import { queueForTask } from '../submit/task-queue.ts';
 

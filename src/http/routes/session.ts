@@ -11,7 +11,7 @@ import {
   setSessionCookie,
 } from '../auth/cookies.ts';
 import { loginPage } from '../pages/login-page.ts';
-import { route } from '../route.ts';
+import { route } from '../request/route.ts';
 import type { Services } from '../services.ts';
 
 const createSession = route({

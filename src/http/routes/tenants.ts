@@ -10,7 +10,7 @@ import { RateLimit, TenantRules } from '../../core/job/tenant.ts';
 import { readTenantLoads } from '../../queue/tenants/tenant-loads.ts';
 import { TenantRuleStore } from '../../queue/tenants/tenant-rules.ts';
 import { mayKnow } from '../auth/caller.ts';
-import { route } from '../route.ts';
+import { route } from '../request/route.ts';
 import type { Services } from '../services.ts';
 
 const listTenants = route({

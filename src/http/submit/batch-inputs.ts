@@ -7,7 +7,7 @@ import { JobRequestInput } from '../../core/http/api.ts';
 import { parseRequestPart } from '../../core/http/problem.ts';
 import type { JobInput } from '../../core/job/job.ts';
 import type { Logger } from '../../core/logger.ts';
-import type { CallContext } from '../resources/own-work.ts';
+import type { CallContext } from '../auth/own-work.ts';
 import type { Services } from '../services.ts';
 import { resolveAllowedPath } from './allowed-path.ts';
 import type { JsonLine } from './ndjson-lines.ts';

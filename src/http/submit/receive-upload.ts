@@ -4,7 +4,7 @@ import { WavepoolError } from '../../core/errors.ts';
 import type { UploadResource } from '../../core/http/api.ts';
 import { addUploadOwner } from '../../queue/access/upload-owners.ts';
 import type { StoredUpload } from '../../storage/upload-store.ts';
-import { type CallContext, uploadOwner } from '../resources/own-work.ts';
+import { type CallContext, uploadOwner } from '../auth/own-work.ts';
 import type { Services } from '../services.ts';
 import { cleanName, type Form, readForm } from './form.ts';
 

@@ -5,8 +5,8 @@ import type { BatchView } from '../../core/job/batch.ts';
 import type { JobId, UploadId } from '../../core/job/job.ts';
 import { isUploadOwner, NO_TENANT } from '../../queue/access/upload-owners.ts';
 import type { FoundJob } from '../../queue/queue-registry.ts';
-import { type Caller, mayKnow } from '../auth/caller.ts';
 import type { Services } from '../services.ts';
+import { type Caller, mayKnow } from './caller.ts';
 
 /** What every request has. */
 export interface CallContext {

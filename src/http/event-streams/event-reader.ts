@@ -1,9 +1,9 @@
 /** A client that reads the events of many queues. */
 import type { JobTenants } from '../../queue/tenants/job-tenants.ts';
-import type { EventBatch, IdentifiedEvent } from './event-batch.ts';
-import type { EventFilter } from './event-filter.ts';
-import type { LiveReader } from './event-hub.ts';
-import type { FeedEvent } from './feed-event.ts';
+import type { EventBatch, IdentifiedEvent } from '../events/event-batch.ts';
+import type { EventFilter } from '../events/event-filter.ts';
+import type { LiveReader } from '../events/event-hub.ts';
+import type { FeedEvent } from '../events/feed-event.ts';
 import type { SseResponse } from './sse-response.ts';
 
 /** Sends what the filter lets through, as it comes. */

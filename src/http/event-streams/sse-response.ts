@@ -3,6 +3,8 @@ import { once } from 'node:events';
 import type { Request, Response } from 'express';
 import { WavepoolError } from '../../core/errors.ts';
 import type { Logger } from '../../core/logger.ts';
+import { HEARTBEAT_MS } from '../events/event-hub.ts';
+import type { Every } from '../events/every.ts';
 
 export interface SseOptions {
   readonly req: Request;
@@ -16,8 +18,6 @@ export interface SseOptions {
 
 /** How soon a browser that lost its connection comes back. */
 export const RETRY_HINT = 'retry: 2000\n';
-/** For proxies and clients that take silence for an end. */
-export const HEARTBEAT_MS = 15_000;
 export const HEARTBEAT = ': heartbeat\n\n';
 
 export class SseResponse {
@@ -68,6 +68,11 @@ export class SseResponse {
     }
     logger.info({ bufferedBytes }, 'a slow reader of events is cut off');
     this.cutOff();
+  }
+
+  /** Writes a heartbeat from time to time. Returns what ends that. */
+  startHeartbeats(every: Every): () => void {
+    return every(HEARTBEAT_MS, () => this.write(HEARTBEAT));
   }
 
   /** Resolves when the client has taken what was written, or has gone. */

@@ -15,10 +15,10 @@ import { readSegments } from '../../queue/events/segment-stream.ts';
 import { endEvent } from '../../queue/events/service-events.ts';
 import type { JobView } from '../../queue/jobs/job-view.ts';
 import type { FoundJob } from '../../queue/queue-registry.ts';
+import type { JobReader } from '../events/event-hub.ts';
+import { eventFrame, FeedEvent } from '../events/feed-event.ts';
 import { jobResource } from '../resources/job-resource.ts';
 import type { Services } from '../services.ts';
-import type { JobReader } from './event-hub.ts';
-import { eventFrame, FeedEvent } from './feed-event.ts';
 import { HEARTBEAT, RETRY_HINT, type SseResponse } from './sse-response.ts';
 
 const PAGE = 1_000;

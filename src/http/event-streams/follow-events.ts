@@ -13,10 +13,10 @@ import {
   type StreamEvent,
 } from '../../queue/events/event-history.ts';
 import { queueNameOf } from '../../queue/redis/queue-names.ts';
+import { EventBatch } from '../events/event-batch.ts';
+import type { LiveReader } from '../events/event-hub.ts';
+import { eventFrame, FeedEvent } from '../events/feed-event.ts';
 import type { Services } from '../services.ts';
-import { EventBatch } from './event-batch.ts';
-import type { LiveReader } from './event-hub.ts';
-import { eventFrame, FeedEvent } from './feed-event.ts';
 import { RETRY_HINT, type SseResponse } from './sse-response.ts';
 
 export interface FollowOptions {

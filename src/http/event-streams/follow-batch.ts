@@ -17,11 +17,11 @@ import {
 import { isPositionKept, readEventPage } from '../../queue/events/event-history.ts';
 import { readLastEventId } from '../../queue/events/job-ends.ts';
 import { queueNameOf } from '../../queue/redis/queue-names.ts';
+import type { EventBatch } from '../events/event-batch.ts';
+import type { LiveReader } from '../events/event-hub.ts';
+import { eventFrame, FeedEvent } from '../events/feed-event.ts';
 import { batchResource } from '../resources/batch-resource.ts';
 import type { Services } from '../services.ts';
-import type { EventBatch } from './event-batch.ts';
-import type { LiveReader } from './event-hub.ts';
-import { eventFrame, FeedEvent } from './feed-event.ts';
 import { HEARTBEAT, RETRY_HINT, type SseResponse } from './sse-response.ts';
 
 const PAGE = 1_000;
