@@ -9,7 +9,7 @@ import { followBatch } from '../event-streams/follow-batch.ts';
 import { followEvents } from '../event-streams/follow-events.ts';
 import { followJob } from '../event-streams/follow-job.ts';
 import { SseResponse } from '../event-streams/sse-response.ts';
-import { EventFilter } from '../events/event-filter.ts';
+import { EventFilter } from '../events/broadcast-event.ts';
 import { logJob, requestContext } from '../request/request-context.ts';
 import { type RouteRequest, route, STREAMED } from '../request/route.ts';
 
