@@ -50,7 +50,7 @@ export interface RouteDeclaration<
   readonly query?: Q & Schema;
   readonly headers?: H & Schema;
   readonly body?: B & Schema;
-  /** Of JSON; @defaultValue `maxBodyBytes` of the settings */
+  /** The limit for a JSON body. @defaultValue 1 MiB */
   readonly maxBodyBytes?: number;
   handle(
     request: RouteRequest<Parsed<P>, Parsed<Q>, Parsed<H>, Parsed<B>>,

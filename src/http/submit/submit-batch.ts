@@ -15,11 +15,12 @@ import { resolveAllowedFolder } from './allowed-path.ts';
 import {
   type BatchInput,
   folderInputs,
+  type JsonLine,
   lineInputs,
   listedInputs,
+  readJsonLines,
   type ScanTally,
 } from './batch-inputs.ts';
-import { type JsonLine, readJsonLines } from './ndjson-lines.ts';
 import { newJob, referToUploads, withTenant } from './submit-job.ts';
 import { queueForTask } from './task-queue.ts';
 
