@@ -119,8 +119,7 @@ const SUBFOLDERS: Record<string, Record<string, string[]>> = {
   'src/storage': {
     '.': [],
     s3: ['.'],
-    'open-bucket.ts': ['s3'],
-    'open-storage.ts': ['.', 's3', 'open-bucket.ts'],
+    'open-storage.ts': ['.', 's3'],
   },
 };
 
