@@ -6,7 +6,7 @@ import { WavepoolError } from '../core/errors.ts';
 import { LockFile, LockHeldError } from '../core/files/lock-file.ts';
 import type { OutputFile } from '../core/files/run-manifest.ts';
 import { parseRunIdentity, RUN_SCHEMA_VERSION } from '../core/files/run-manifest.ts';
-import type { Bucket } from '../storage/open-bucket.ts';
+import type { Bucket } from '../storage/s3/bucket.ts';
 import { Manifest } from './manifest.ts';
 import { STATE_FOLDER } from './scan.ts';
 

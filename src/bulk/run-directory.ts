@@ -24,8 +24,8 @@ import {
   renderResult,
 } from '../core/results/result-formats.ts';
 import type { AudioQueue } from '../queue/audio-queue.ts';
-import type { Bucket } from '../storage/open-bucket.ts';
 import type { ResultStore } from '../storage/result-store.ts';
+import type { Bucket } from '../storage/s3/bucket.ts';
 import { ConcurrencyGate } from './concurrency-gate.ts';
 import type { InputPlan, RunInput } from './input-plan.ts';
 import { contentHash, outputPath, planInput } from './input-plan.ts';

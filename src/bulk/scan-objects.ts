@@ -11,7 +11,7 @@ import {
   parseObjectPlace,
   type S3Settings,
 } from '../core/s3-settings.ts';
-import { type Bucket, type ListedObject, openBucket } from '../storage/open-bucket.ts';
+import { type Bucket, type ListedObject, openBucket } from '../storage/s3/bucket.ts';
 import { hasMediaExtension } from './media-kind.ts';
 import { folderNames } from './output-names.ts';
 import { type ScanEntry, type ScannedInput, STATE_FOLDER } from './scan.ts';

@@ -20,12 +20,11 @@ import { readTenantLoads } from '../queue/tenants/tenant-loads.ts';
 import { WebhookDeliveries } from '../queue/webhooks/webhook-deliveries.ts';
 import { WebhookSecrets } from '../queue/webhooks/webhook-secrets.ts';
 import { openStorage, SERVER_PATIENCE_MS } from '../storage/open-storage.ts';
-import { EventHub } from './events/event-hub.ts';
-import { type Every, everyInterval } from './events/every.ts';
+import { EventBroadcaster, type Every } from './events/event-broadcaster.ts';
 import { createMetrics } from './metrics/metrics.ts';
+import { QueueLimit } from './queue-limit.ts';
 import type { Services } from './services.ts';
 import { type HttpSettings, SESSION_LIFE_MS } from './settings.ts';
-import { QueueLimit } from './submit/queue-limit.ts';
 
 export interface OpenServicesOptions extends Pick<QueueRegistryOptions, 'address' | 'models'> {
   readonly resultsDir: string;
@@ -45,6 +44,12 @@ export interface OpenServicesOptions extends Pick<QueueRegistryOptions, 'address
   /** @defaultValue timers */
   readonly every?: Every | undefined;
 }
+
+/** Its timers keep no process alive. */
+const everyInterval: Every = (ms, task) => {
+  const timer = setInterval(task, ms).unref();
+  return () => clearInterval(timer);
+};
 
 /**
  * Close the `queues` when the server has ended.
@@ -89,7 +94,7 @@ export async function openServices(options: OpenServicesOptions): Promise<Servic
     keys,
     sessions,
     schedules: new ScheduleStore(queues.connection),
-    events: new EventHub({ queues, every, logger }),
+    events: new EventBroadcaster({ queues, every, logger }),
     segments,
     live,
     liveLimit: new LiveLimit(queues.connection, settings.livePerKey),

@@ -1,5 +1,8 @@
-/** Every route there is; the order does not matter but for paths with parameters, which come after those without. */
-import type { Route } from './route.ts';
+/**
+ * Every route of the server but the queue board, which is an app of its own below `/dashboard/queues`. A path without
+ * parameters must come before one with parameters that also matches it.
+ */
+import type { Route } from './request/route.ts';
 import { batchRoutes } from './routes/batches.ts';
 import { controlRoutes } from './routes/control.ts';
 import { docsRoutes } from './routes/docs.ts';
@@ -10,13 +13,14 @@ import { jobRoutes } from './routes/jobs.ts';
 import { keyRoutes } from './routes/keys.ts';
 import { liveRoutes } from './routes/live.ts';
 import { openAiRoutes } from './routes/openai.ts';
+import { pageRoutes } from './routes/pages.ts';
 import { scheduleRoutes } from './routes/schedules.ts';
 import { sessionRoutes } from './routes/session.ts';
 import { tenantRoutes } from './routes/tenants.ts';
 import { uploadRoutes } from './routes/uploads.ts';
 import { webhookRoutes } from './routes/webhooks.ts';
 
-const WORK: readonly Route[] = [
+const DESCRIBED: readonly Route[] = [
   ...jobRoutes,
   ...batchRoutes,
   ...uploadRoutes,
@@ -33,4 +37,7 @@ const WORK: readonly Route[] = [
   ...healthRoutes,
 ];
 
-export const ROUTES: readonly Route[] = [...WORK, ...docsRoutes(WORK)];
+/** The routes in the OpenAPI document. */
+export const DOCUMENTED_ROUTES: readonly Route[] = [...DESCRIBED, ...docsRoutes(DESCRIBED)];
+
+export const ROUTES: readonly Route[] = [...DOCUMENTED_ROUTES, ...pageRoutes];

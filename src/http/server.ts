@@ -5,8 +5,8 @@ import type { AddressInfo } from 'node:net';
 import { WavepoolError } from '../core/errors.ts';
 import { createApp } from './app.ts';
 import { isLoopback } from './auth/authenticate.ts';
-import { answerBrokenRequests } from './broken-requests.ts';
 import { Connections } from './connections.ts';
+import { answerBrokenRequests } from './request/broken-requests.ts';
 import type { Services } from './services.ts';
 
 export interface RunningServer extends AsyncDisposable {

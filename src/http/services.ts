@@ -15,11 +15,10 @@ import type { WebhookDeliveries } from '../queue/webhooks/webhook-deliveries.ts'
 import type { WebhookSecrets } from '../queue/webhooks/webhook-secrets.ts';
 import type { ResultStore } from '../storage/result-store.ts';
 import type { UploadStore } from '../storage/upload-store.ts';
-import type { EventHub } from './events/event-hub.ts';
-import type { Every } from './events/every.ts';
+import type { EventBroadcaster, Every } from './events/event-broadcaster.ts';
 import type { Metrics } from './metrics/metrics.ts';
+import type { QueueLimit } from './queue-limit.ts';
 import type { HttpSettings } from './settings.ts';
-import type { QueueLimit } from './submit/queue-limit.ts';
 
 export interface Services {
   readonly queues: QueueRegistry;
@@ -34,7 +33,7 @@ export interface Services {
   /** Jobs that come again and again. */
   readonly schedules: ScheduleStore;
   /** What happens to jobs, for many readers. */
-  readonly events: EventHub;
+  readonly events: EventBroadcaster;
   readonly segments: SegmentFeed;
   readonly live: LiveRelay;
   /** Asked before a live stream is opened. */

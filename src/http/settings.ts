@@ -16,8 +16,6 @@ export interface HttpSettings {
   /** Below these inputs may be named by object; without any, none may. */
   readonly objectRoots: readonly ObjectPlace[];
   readonly maxUploadBytes: number;
-  /** Of JSON. */
-  readonly maxBodyBytes: number;
   /** Jobs that may wait in one queue. */
   readonly maxQueued: number;
   /** A reader of events that leaves more than this unread is cut off. */
@@ -50,7 +48,6 @@ export const DEFAULT_SETTINGS: HttpSettings = {
   inputRoots: [],
   objectRoots: [],
   maxUploadBytes: 2 * 1024 ** 3,
-  maxBodyBytes: 1024 ** 2,
   maxQueued: 100_000,
   maxEventBytes: 1024 ** 2,
   livePerKey: 8,

@@ -1,7 +1,7 @@
-/** Writes that survive a power cut: the bytes, and the folder that names them. */
+/** Files for the stores in folders: writes that survive a power cut, and the codes of errors of the file system. */
 import { open } from 'node:fs/promises';
 
-/** Makes what was linked, renamed or removed in a folder last. */
+/** After this, what was linked, renamed or removed in the folder survives a power cut. */
 export async function syncFolder(folder: string): Promise<void> {
   const handle = await open(folder, 'r');
   try {
@@ -11,7 +11,7 @@ export async function syncFolder(folder: string): Promise<void> {
   }
 }
 
-/** Creates a file, which must not exist, for its owner alone. */
+/** Creates a file that only its owner can read. The file must not exist. */
 export async function writeNewFile(path: string, text: string): Promise<void> {
   const handle = await open(path, 'wx', 0o600);
   try {
@@ -20,4 +20,9 @@ export async function writeNewFile(path: string, text: string): Promise<void> {
   } finally {
     await handle.close();
   }
+}
+
+/** The code of an error of the file system, such as `ENOENT`. */
+export function codeOf(error: unknown): unknown {
+  return error instanceof Error && 'code' in error ? error.code : undefined;
 }

@@ -31,13 +31,13 @@ export async function fetchToFile(save: (path: string) => Promise<void>): Promis
 }
 
 /** Removes what processes left that were killed. */
-export async function removeLeftFetches(now: number = Date.now()): Promise<void> {
+export async function removeLeftFetches(): Promise<void> {
   for (const name of await readdir(tmpdir())) {
     const [, pid] = NAME.exec(name) ?? [];
     if (pid === undefined || isAlive(Number(pid))) continue;
     const folder = join(tmpdir(), name);
     const found = await stat(folder).catch(() => undefined);
-    if (found !== undefined && now - found.mtimeMs > STALE_MS)
+    if (found !== undefined && Date.now() - found.mtimeMs > STALE_MS)
       await rm(folder, { recursive: true, force: true });
   }
 }

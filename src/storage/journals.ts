@@ -11,6 +11,7 @@ import { createHash } from 'node:crypto';
 import { type FileHandle, mkdir, open, readdir, readFile, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { crc32 } from 'node:zlib';
+import { codeOf } from './durable-file.ts';
 
 export interface Journal {
   /** What earlier attempts wrote and the disk kept, oldest first. */
@@ -162,10 +163,6 @@ function checksum(line: string): string {
 function checked(stored: string): string[] {
   const line = stored.slice(9);
   return stored.length > 9 && stored.slice(0, 9) === `${checksum(line)} ` ? [line] : [];
-}
-
-function codeOf(error: unknown): unknown {
-  return error instanceof Error && 'code' in error ? error.code : undefined;
 }
 
 /** Other processes make and remove journals meanwhile. */

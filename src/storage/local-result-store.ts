@@ -2,22 +2,23 @@ import { randomBytes } from 'node:crypto';
 import { link, mkdir, readdir, readFile, rm, stat, unlink } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { WavepoolError } from '../core/errors.ts';
-import { type JobResult, parseJobResult } from '../core/results/job-result.ts';
-import { syncFolder, writeNewFile } from './durable-file.ts';
-import { hashOfJobId, LocalJournals } from './journals.ts';
-import type { Commit, ResultStore } from './result-store.ts';
+import type { JobResult } from '../core/results/job-result.ts';
+import { codeOf, syncFolder, writeNewFile } from './durable-file.ts';
+import { LocalJournals } from './journals.ts';
+import {
+  type Commit,
+  hashInKey,
+  parseStoredResult,
+  type ResultStore,
+  resultKey,
+} from './result-store.ts';
 
 /** A write takes seconds; whatever is older was left by a process that died. */
 const STALE_TEMPORARY_MS = 3_600_000;
-const KEY = /^[0-9a-f]{2}\/([0-9a-f]{64})\.json$/;
 const SHARD = /^[0-9a-f]{2}$/;
 const TEMPORARY_SUFFIX = '.tmp';
 /** Beside the shards, whose names are two digits. */
 const JOURNALS = 'journals';
-
-function codeOf(error: unknown): unknown {
-  return error instanceof Error && 'code' in error ? error.code : undefined;
-}
 
 /** Results as files in a local folder, or in one mounted by every worker machine. */
 export class LocalResultStore implements ResultStore {
@@ -43,13 +44,8 @@ export class LocalResultStore implements ResultStore {
     return new LocalResultStore(root, journals);
   }
 
-  /**
-   * Ids are hashed: they may differ only in case, which some file systems do not tell apart, and the first two digits
-   * spread the files over folders.
-   */
   keyOf(jobId: string): string {
-    const hash = hashOfJobId(jobId);
-    return `${hash.slice(0, 2)}/${hash}.json`;
+    return resultKey(jobId);
   }
 
   async commit(jobId: string, result: JobResult): Promise<Commit> {
@@ -78,21 +74,12 @@ export class LocalResultStore implements ResultStore {
       if (codeOf(error) !== 'ENOENT') throw error;
       throw new WavepoolError('RESULT_NOT_FOUND', key, { cause: error });
     }
-    let stored: unknown;
-    try {
-      stored = JSON.parse(text);
-    } catch (error) {
-      throw new WavepoolError('INTERNAL', `the stored result is damaged: ${path}`, {
-        cause: error,
-      });
-    }
-    return parseJobResult(stored);
+    return parseStoredResult(text, path);
   }
 
   async remove(key: string): Promise<boolean> {
     const path = this.#pathOf(key);
-    const [, hash = ''] = KEY.exec(key) ?? [];
-    await this.journals.removeByHash(hash);
+    await this.journals.removeByHash(hashInKey(key));
     try {
       await unlink(path);
       return true;
@@ -102,9 +89,8 @@ export class LocalResultStore implements ResultStore {
     }
   }
 
-  /** Keys come from the queue: one that is not ours must not reach a file outside the root. */
   #pathOf(key: string): string {
-    if (!KEY.test(key)) throw new WavepoolError('RESULT_NOT_FOUND', key);
+    hashInKey(key);
     return join(this.#root, key);
   }
 

@@ -1,25 +1,22 @@
 /** Uploads as files. */
 import { createHash, randomBytes } from 'node:crypto';
-import type { FileHandle } from 'node:fs/promises';
 import { link, mkdir, open, readdir, rename, rm, stat, utimes } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { WavepoolError } from '../core/errors.ts';
 import type { UploadId } from '../core/job/job.ts';
-import type {
-  StoredUpload,
-  SweepOptions,
-  UploadStore,
-  WriteUploadOptions,
+import { codeOf } from './durable-file.ts';
+import {
+  checkedBytes,
+  type StoredUpload,
+  type SweepOptions,
+  type UploadStore,
+  type WriteUploadOptions,
 } from './upload-store.ts';
 
 const ID = /^[0-9a-f]{64}$/;
 /** A write that takes longer than this was left by a process that died. */
 const STALE_PART_MS = 86_400_000;
 const PARTS = 'parts';
-
-function codeOf(error: unknown): unknown {
-  return error instanceof Error && 'code' in error ? error.code : undefined;
-}
 
 /** Where an upload's file lies below the root; also a worker's way to it. */
 export function uploadPath(root: string, id: UploadId): string {
@@ -138,35 +135,20 @@ export class LocalUploads implements UploadStore {
 async function copy(
   source: AsyncIterable<Uint8Array>,
   path: string,
-  { maxBytes, isPrivate = false, signal }: WriteUploadOptions,
+  options: WriteUploadOptions,
 ): Promise<{ id: UploadId; bytes: number }> {
   const hash = createHash('sha256');
-  if (isPrivate) hash.update(randomBytes(32));
   let bytes = 0;
   const file = await open(path, 'wx', 0o600);
   try {
-    for await (const chunk of source) {
-      signal?.throwIfAborted();
-      bytes += chunk.length;
-      if (bytes > maxBytes) {
-        throw new WavepoolError('INPUT_TOO_LARGE', `more than ${maxBytes} bytes`);
-      }
-      hash.update(chunk);
-      await writeAll(file, chunk);
+    for await (const piece of checkedBytes(source, options, hash)) {
+      await file.writeFile(piece);
+      bytes += piece.length;
     }
-    signal?.throwIfAborted();
-    if (bytes === 0) throw new WavepoolError('INPUT_EMPTY', 'the upload has no bytes');
     await file.sync();
     return { id: hash.digest('hex'), bytes };
   } finally {
     await file.close();
-  }
-}
-
-async function writeAll(file: FileHandle, chunk: Uint8Array): Promise<void> {
-  for (let offset = 0; offset < chunk.length; ) {
-    const { bytesWritten } = await file.write(chunk, offset);
-    offset += bytesWritten;
   }
 }
 

@@ -1,4 +1,4 @@
-/** Opens what a process keeps and reads things in: folders, or a bucket that it shares with others. */
+/** Opens the stores of a process: for results, uploads and inputs, in folders or in a bucket. */
 import {
   assertInsideRoots,
   formatObjectAddress,
@@ -10,21 +10,20 @@ import type { FetchObject, InputPlaces } from './inputs.ts';
 import { LocalResultStore } from './local-result-store.ts';
 import { LocalUploads } from './local-uploads.ts';
 import type { ResultStore } from './result-store.ts';
-import { Bucket, openAccess, type S3Access } from './s3/bucket.ts';
+import { assertSuitable, Bucket, openAccess, type S3Access } from './s3/bucket.ts';
 import { downloadObject } from './s3/download.ts';
-import { assertSuitable } from './s3/probe.ts';
 import { S3ResultStore } from './s3/results.ts';
 import { S3Uploads } from './s3/uploads.ts';
 import type { UploadStore } from './upload-store.ts';
 
 export interface StorageOptions {
-  /** @defaultValue nothing in a bucket */
+  /** @defaultValue no bucket is used */
   readonly s3?: S3Settings | undefined;
-  /** For results, unless they are in a bucket. */
+  /** The folder for results, unless they are in a bucket. */
   readonly resultsDir: string;
-  /** For uploads, unless they are in a bucket. */
+  /** The folder for uploads, unless they are in a bucket. */
   readonly uploadsDir?: string | undefined;
-  /** Of a fetched object. @defaultValue that of a URL */
+  /** The largest object that may be fetched as an input. @defaultValue 2 GiB */
   readonly maxObjectBytes?: number | undefined;
   /** Milliseconds since 1970. @defaultValue Date.now */
   readonly now?: (() => number) | undefined;
@@ -34,16 +33,16 @@ export interface Storage {
   readonly results: ResultStore;
   /** Where a worker finds uploads and objects. */
   readonly places: Pick<InputPlaces, 'uploadsDir' | 'fetchUpload' | 'fetchObject'>;
-  /** For whoever receives and removes uploads. */
+  /** A server uses it to receive and remove uploads. */
   openUploads(uploadsDir: string): Promise<UploadStore>;
 }
 
-/** A server answers: whoever asks comes again. */
+/** A server does not repeat its requests to the store for longer, because its clients wait. They can ask again. */
 export const SERVER_PATIENCE_MS = 10_000;
 const DEFAULT_MAX_OBJECT_BYTES = 2 * 1024 ** 3;
 
 /**
- * Checks that a bucket suits before anything is kept there.
+ * Checks that a bucket is suitable before anything is stored in it.
  * @throws {WavepoolError} STORAGE_FULL, STORAGE_UNSUITABLE, STORAGE_FORBIDDEN, STORAGE_UNAVAILABLE
  */
 export async function openStorage(options: StorageOptions): Promise<Storage> {

@@ -1,3 +1,6 @@
+/** What a store of uploads does, and what the stores in folders and buckets share. */
+import { type Hash, randomBytes } from 'node:crypto';
+import { WavepoolError } from '../core/errors.ts';
 import type { UploadId } from '../core/job/job.ts';
 
 export interface StoredUpload {
@@ -89,4 +92,27 @@ export interface DirectUploads {
     announced: AnnouncedUpload,
     options: ConfirmOptions,
   ): Promise<StoredUpload>;
+}
+
+/**
+ * Passes the bytes of an upload on, and hashes and checks them on the way. A private upload is hashed with random bytes, so
+ * that it has an id of its own.
+ * @throws {WavepoolError} INPUT_TOO_LARGE, INPUT_EMPTY; the signal's reason
+ */
+export async function* checkedBytes(
+  source: AsyncIterable<Uint8Array>,
+  { maxBytes, isPrivate = false, signal }: WriteUploadOptions,
+  hash: Hash,
+): AsyncGenerator<Uint8Array, void> {
+  if (isPrivate) hash.update(randomBytes(32));
+  let bytes = 0;
+  for await (const piece of source) {
+    signal?.throwIfAborted();
+    bytes += piece.length;
+    if (bytes > maxBytes) throw new WavepoolError('INPUT_TOO_LARGE', `more than ${maxBytes} bytes`);
+    hash.update(piece);
+    yield piece;
+  }
+  signal?.throwIfAborted();
+  if (bytes === 0) throw new WavepoolError('INPUT_EMPTY', 'the upload has no bytes');
 }

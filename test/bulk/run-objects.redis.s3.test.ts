@@ -5,8 +5,8 @@ import { resolveObjectRoots, scanObjects } from '../../src/bulk/scan-objects.ts'
 import type { RunSummary } from '../../src/bulk/summary.ts';
 import { type ObjectPlace, parseObjectPlace, type S3Settings } from '../../src/core/s3-settings.ts';
 import { AudioQueue } from '../../src/queue/audio-queue.ts';
-import { openBucket } from '../../src/storage/open-bucket.ts';
 import { openStorage, type Storage } from '../../src/storage/open-storage.ts';
+import { openBucket } from '../../src/storage/s3/bucket.ts';
 import { startRedis, type TestRedis, temporaryFolder } from '../support/redis.ts';
 import { S3Server } from '../support/s3.ts';
 import { startTranscribingWorker } from './transcribing-worker.ts';

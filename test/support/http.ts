@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { createLogger } from '../../src/core/logger.ts';
 import type { S3Settings } from '../../src/core/s3-settings.ts';
 import type { Tracing } from '../../src/core/tracing.ts';
-import type { Every } from '../../src/http/events/every.ts';
+import type { Every } from '../../src/http/events/event-broadcaster.ts';
 import { openServices } from '../../src/http/open-services.ts';
 import { startServer } from '../../src/http/server.ts';
 import type { Services } from '../../src/http/services.ts';

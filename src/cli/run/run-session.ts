@@ -17,8 +17,9 @@ import { NO_TRACING, type Tracing } from '../../core/tracing.ts';
 import { recognizerOptions } from '../../core/worker/model-abilities.ts';
 import { NativeEngine } from '../../engine/native-engine.ts';
 import type { InstalledModel } from '../../models/installed/installed-models.ts';
-import { openBucket } from '../../storage/open-bucket.ts';
+
 import { openStorage } from '../../storage/open-storage.ts';
+import { openBucket } from '../../storage/s3/bucket.ts';
 import { openTracing } from '../../tracing/open-tracing.ts';
 import type { WorkerCrash } from '../../worker/supervisor/supervisor.ts';
 import { openModels, pullModel } from '../access/model-access.ts';

@@ -1,8 +1,9 @@
 /**
- * Finds out who sends a request: an API key in a header, a page's login in a cookie, or anybody on an open loopback server.
+ * Finds out who sends a request: the owner of an API key in a header, a page with a login in a cookie, or anybody while a
+ * loopback server has no keys.
  *
- * Browsers send cookies, and requests to loopback, on behalf of any page that they show. So whatever changes something and
- * comes without a key in a header must come from a page of this server: by its origin, and for a login by its token, too.
+ * Browsers send cookies, and requests to loopback, for any page that they show. So a request that changes something and has
+ * no key in a header must come from a page of this server. Its origin shows that; with a login its token must, too.
  */
 import { timingSafeEqual } from 'node:crypto';
 import { isIP } from 'node:net';
@@ -11,15 +12,17 @@ import { WavepoolError } from '../../core/errors.ts';
 import type { ApiKeyRecord } from '../../core/http/api-key.ts';
 import type { Services } from '../services.ts';
 import { type Caller, NOBODY, OPEN } from './caller.ts';
-import { readCookie, SESSION_COOKIE } from './cookies.ts';
 
-/** What a page repeats from `GET /v1/session` with each request that changes something. */
-export const CSRF_HEADER = 'x-csrf-token';
+/** The cookie with the login of a page. The server sets no other. */
+export const SESSION_COOKIE = 'wavepool_session';
+
+/** A page gets the token from `GET /v1/session` and sends it with each request that changes something. */
+const CSRF_HEADER = 'x-csrf-token';
 
 const SAFE_METHODS = new Set(['GET', 'HEAD', 'OPTIONS']);
 
 /**
- * NOBODY when the request carries nothing, which is enough for public routes.
+ * Returns NOBODY for a request without a key and a login, which is enough for public routes.
  * @throws {WavepoolError} AUTH_REQUIRED for a key that is not valid, FORBIDDEN for a page of another site
  */
 export async function authenticate(req: Request, services: Services): Promise<Caller> {
@@ -35,6 +38,27 @@ export async function authenticate(req: Request, services: Services): Promise<Ca
   assertLocalName(req, services);
   assertOwnPage(req, services);
   return OPEN;
+}
+
+/**
+ * Where the visitor of a page has to log in first; undefined for one who may read. A link on another site comes without the
+ * cookie of a login. Such a visitor gets the page, too: it holds no data, and its script asks who is logged in.
+ * @throws {WavepoolError} FORBIDDEN
+ */
+export async function loginAddress(req: Request, services: Services): Promise<string | undefined> {
+  if (await mayRead(req, services)) return undefined;
+  if (req.get('sec-fetch-site') === 'cross-site') return undefined;
+  return `/login?next=${encodeURIComponent(req.originalUrl)}`;
+}
+
+async function mayRead(req: Request, services: Services): Promise<boolean> {
+  try {
+    const { scopes } = await authenticate(req, services);
+    return scopes.includes('read');
+  } catch (error) {
+    if (error instanceof WavepoolError && error.code === 'AUTH_REQUIRED') return false;
+    throw error;
+  }
 }
 
 async function isOpen({ settings, keys }: Services): Promise<boolean> {
@@ -53,7 +77,7 @@ function presentedKey(req: Request): string | undefined {
   return req.get('x-api-key');
 }
 
-/** Some clients always send a key; on an open server any is as good as none. */
+/** Some clients always send a key. A server without keys takes any. */
 async function callerOfKey(presented: string, req: Request, services: Services): Promise<Caller> {
   const record = await services.keys.verify(presented);
   if (record !== undefined) return { kind: 'key', ...grantOf(record) };
@@ -66,18 +90,27 @@ async function callerOfSession(
   req: Request,
   { sessions, keys }: Services,
 ): Promise<Caller | undefined> {
-  const token = readCookie(req, SESSION_COOKIE);
+  const token = sessionTokenOf(req);
   const session = token === undefined ? undefined : await sessions.find(token);
   const record = session === undefined ? undefined : await keys.find(session.keyId);
   if (session === undefined || record === undefined) return undefined;
   return { kind: 'session', ...grantOf(record), csrfToken: session.csrfToken };
 }
 
+/** The content of the session cookie. */
+export function sessionTokenOf(req: Request): string | undefined {
+  for (const pair of (req.headers.cookie ?? '').split(';')) {
+    const [key = '', value = ''] = pair.split('=', 2);
+    if (key.trim() === SESSION_COOKIE && value !== '') return value.trim();
+  }
+  return undefined;
+}
+
 function grantOf({ id, scopes, tenant }: ApiKeyRecord): Omit<Caller, 'kind'> {
   return { id, scopes, tenant };
 }
 
-/** Another site's page could reach loopback under a name of its own that resolves to it. */
+/** A page of another site could reach a loopback server under a name of its own that resolves to loopback. */
 function assertLocalName(req: Request, { settings }: Services): void {
   const host = hostNameOf(req.get('host') ?? '');
   if (isLoopback(host) || settings.allowedHosts.includes(host)) return;

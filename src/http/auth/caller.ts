@@ -1,18 +1,18 @@
-/** Who sends a request, and how it is known. */
+/** Who sends a request, and what that allows. */
 
 import { WavepoolError } from '../../core/errors.ts';
 import type { ApiKeyScope } from '../../core/http/api-key.ts';
 import type { RouteScope } from '../../core/openapi.ts';
 
 export interface Caller {
-  /** `open`: no key exists and the server listens on loopback. `nobody`: on public routes. */
+  /** `open` is anybody, on a loopback server without keys; `nobody` is a request to a public route. */
   readonly kind: 'key' | 'session' | 'open' | 'nobody';
-  /** For logs and for telling callers apart; the secret is not in it. */
+  /** Tells callers apart, in logs and elsewhere. It holds no secret. */
   readonly id: string;
   readonly scopes: readonly ApiKeyScope[];
-  /** Of a tenant's key or its login: all else is not there for it. */
+  /** Set for a tenant's key and for logins with it: only what belongs to this tenant exists for the caller. */
   readonly tenant?: string | undefined;
-  /** Of a session. */
+  /** Set for a session only. */
   readonly csrfToken?: string;
 }
 
@@ -39,8 +39,8 @@ export function assertAllowed(caller: Caller, { scope, forTenants = false }: Rou
 }
 
 /**
- * The tenant that a request is about: the caller's, else the one that it names.
- * @throws {WavepoolError} FORBIDDEN when it names another one than the caller's
+ * The tenant that a request is for: the caller's own, or else the one that the request names.
+ * @throws {WavepoolError} FORBIDDEN when the request names another tenant than the caller's
  */
 export function tenantFor(
   { tenant }: Caller,
@@ -51,7 +51,7 @@ export function tenantFor(
   throw new WavepoolError('FORBIDDEN', `tenant: this key is for ${tenant}, not for ${wanted}`);
 }
 
-/** Whether what belongs to a tenant is there for the caller. */
-export function mayKnow({ tenant }: Caller, owner: string | undefined): boolean {
+/** Whether the caller may see what belongs to this tenant. */
+export function maySee({ tenant }: Caller, owner: string | undefined): boolean {
   return tenant === undefined || tenant === owner;
 }

@@ -1,24 +1,26 @@
-/** bull-board's view of a model's queue, and its place in our app. */
+/** What bull-board shows of a model's queue, and how its page and files are served. */
 
 import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import type { BaseAdapter } from '@bull-board/api/baseAdapter';
 import { BullMQAdapter } from '@bull-board/api/bullMQAdapter';
 import type { AppViewRoute, UIConfig } from '@bull-board/api/typings/app';
 import { ExpressAdapter } from '@bull-board/express';
-import type { ModelId } from '../../core/job/job.ts';
+import { parseFailure } from '../../core/errors.ts';
+import { JobData, JobOutcome, JobProgress, type ModelId } from '../../core/job/job.ts';
 import type { BoardQueues } from '../../queue/jobs/board-queues.ts';
 import type { QueueRegistry } from '../../queue/queue-registry.ts';
+import { assetUrl } from '../pages/assets.ts';
 import { FileSet } from '../pages/file-set.ts';
-import { boardData, boardFailure, boardProgress, boardReturnValue } from './board-job.ts';
-import { boardPage } from './board-page.ts';
+import { Html, html } from '../pages/html.ts';
+import { inputResource } from '../resources/job-resource.ts';
 
 export const BOARD_PATH = '/dashboard/queues';
 
 type BoardJobs = Awaited<ReturnType<BullMQAdapter['getJobs']>>;
 type BoardJob = BoardJobs[number];
 
-/** Shows jobs trimmed, and changes them in our own way. */
+/** Leaves out what the board may not show of a job, and retries and removes jobs through our own queue. */
 class ModelQueueAdapter extends BullMQAdapter {
   readonly #model: ModelId;
   readonly #registry: QueueRegistry;
@@ -33,9 +35,9 @@ class ModelQueueAdapter extends BullMQAdapter {
     });
     this.#model = model;
     this.#registry = sources.registry;
-    this.setFormatter('data', boardData);
-    this.setFormatter('returnValue', boardReturnValue);
-    this.setFormatter('progress', boardProgress);
+    this.setFormatter('data', shownData);
+    this.setFormatter('returnValue', shownOutcome);
+    this.setFormatter('progress', shownProgress);
   }
 
   override async getJob(id: string): Promise<BoardJob | undefined> {
@@ -49,7 +51,7 @@ class ModelQueueAdapter extends BullMQAdapter {
 
   #trim(job: BoardJob): BoardJob {
     const id = String(job.id);
-    if (job.failedReason) job.failedReason = boardFailure(job.failedReason);
+    if (job.failedReason) job.failedReason = shownFailure(job.failedReason);
     job.stacktrace = [];
     job.retry = async () => {
       await (await this.#registry.queueOf(this.#model)).retry(id);
@@ -61,6 +63,34 @@ class ModelQueueAdapter extends BullMQAdapter {
   }
 }
 
+/** The board shows no transcript, no secret, and of a path only the file's name. */
+function shownData(raw: unknown): unknown {
+  const parsed = JobData.safeParse(raw);
+  if (!parsed.success) return {};
+  const { input, task, model, tenant, clocks, crashCount, partials } = parsed.data;
+  const { kind, name } = inputResource(input);
+  return { input: { kind, name }, task, model, tenant, clocks, crashCount, partials };
+}
+
+function shownOutcome(raw: unknown): unknown {
+  const parsed = JobOutcome.safeParse(raw);
+  if (!parsed.success) return null;
+  const { resultKey: _, ...outcome } = parsed.data;
+  return outcome;
+}
+
+function shownProgress(raw: unknown): unknown {
+  return JobProgress.safeParse(raw).data ?? 0;
+}
+
+/** Matches a path in a message; only the file's name at its end is shown. */
+const FOLDERS = /(?<![\w.:/])(?:\/[^/\s'"]+)+/g;
+
+function shownFailure(reason: string): string {
+  const { code, message } = parseFailure(reason);
+  return `${code}: ${message.replace(FOLDERS, (path) => basename(path))}`;
+}
+
 export interface BoardSources {
   readonly raw: BoardQueues;
   readonly registry: QueueRegistry;
@@ -70,12 +100,12 @@ export function adapterOf(model: ModelId, sources: BoardSources, isReadOnly: boo
   return new ModelQueueAdapter(model, sources, isReadOnly);
 }
 
-/** Hashed names never change their content. */
+/** A file with a hash in its name never changes. */
 const HASHED = /\.[0-9a-f]{8,}\./;
 const FOR_GOOD = 'public, max-age=31536000, immutable';
 const FOR_AN_HOUR = 'public, max-age=3600';
 
-/** As bull-board's own, but its page keeps to our content policy and its files are sent compressed. */
+/** Serves bull-board as its own adapter does, but the page keeps to our content policy and the files are compressed. */
 export class BoardServer extends ExpressAdapter {
   #page = '';
 
@@ -101,7 +131,7 @@ export class BoardServer extends ExpressAdapter {
   override setEntryRoute({ route, handler }: AppViewRoute): this {
     this.app.get(route, (_req, res) => {
       const { params } = handler({ basePath: this.basePath, uiConfig: this.uiConfig as UIConfig });
-      // Its components bring their styles along in the page; scripts stay as strict as everywhere.
+      // The board's components put styles into the page. Scripts are as restricted as on every other page.
       const policy = String(res.getHeader('Content-Security-Policy') ?? '');
       const relaxed = policy.replace("style-src 'self'", "style-src 'self' 'unsafe-inline'");
       res.set('Content-Security-Policy', relaxed);
@@ -109,4 +139,32 @@ export class BoardServer extends ExpressAdapter {
     });
     return this;
   }
+}
+
+/**
+ * bull-board's page without inline styles and foreign fonts, which our content policy forbids.
+ * @param template bull-board's own page, which names its scripts and styles
+ */
+function boardPage(template: string, { basePath, uiConfig, title }: Record<string, string>) {
+  const styles = [...template.matchAll(/<link href="(static\/[^"]+\.css)"/g)];
+  const scripts = [...template.matchAll(/<script defer src="(static\/[^"]+\.js)"/g)];
+  const document = html`<!doctype html>
+<html lang="en" dir="ltr">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<base href="${basePath ?? ''}">
+<title>${title ?? ''}</title>
+<link rel="icon" href="${assetUrl('icon.svg')}" type="image/svg+xml">
+${styles.map(([, address = '']) => html`<link rel="stylesheet" href="${address}">`)}
+</head>
+<body>
+<script id="__UI_CONFIG__" type="application/json">${new Html(uiConfig ?? '{}')}</script>
+<div id="root"></div>
+<script defer src="${assetUrl('board.js')}"></script>
+${scripts.map(([, address = '']) => html`<script defer src="${address}"></script>`)}
+</body>
+</html>
+`;
+  return document.text;
 }

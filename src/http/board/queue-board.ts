@@ -1,22 +1,21 @@
 /**
- * bull-board for the queues of all models, behind our own login. Who has the scope `read` may look; who has `manage` may
- * act, where the settings allow it.
+ * bull-board for the queues of all models, behind our own login. A caller with the scope `read` may look. One with `manage`
+ * may act, when the settings allow it.
  */
 import { createBullBoard } from '@bull-board/api';
 import express, { type RequestHandler } from 'express';
 import type { ModelId } from '../../core/job/job.ts';
 import { BoardQueues } from '../../queue/jobs/board-queues.ts';
-import { authenticate } from '../auth/authenticate.ts';
+import { authenticate, loginAddress } from '../auth/authenticate.ts';
 import { assertAllowed } from '../auth/caller.ts';
-import { loginAddress } from '../auth/page-visitor.ts';
 import { assetUrl } from '../pages/assets.ts';
-import { requestContext } from '../request-context.ts';
+import { requestContext } from '../request/request-context.ts';
 import type { Services } from '../services.ts';
 import { adapterOf, BOARD_PATH, BoardServer, type BoardSources } from './board-adapter.ts';
 
 const READING = new Set(['GET', 'HEAD']);
 
-/** What may be done from there. All else would pass by the checks of our own interface, or lose what belongs to a job. */
+/** The only changes that the board may make. Others would skip the checks of our own interface, or lose parts of a job. */
 const ACTIONS = new Set([
   'put /api/queues/pause',
   'put /api/queues/resume',
@@ -37,8 +36,8 @@ const ACTIONS = new Set([
 export function queueBoard(services: Services): RequestHandler {
   const { queues, settings } = services;
   const sources = { raw: new BoardQueues(queues.connection), registry: queues };
-  const watching = new Board(sources, true);
-  const acting = settings.queuesReadOnly ? watching : new Board(sources, false);
+  const readOnly = new Board(sources, true);
+  const writable = settings.queuesReadOnly ? readOnly : new Board(sources, false);
   const guard: RequestHandler = async (req, res, next) => {
     const isPage = !/^\/(api|static)\//.test(req.path);
     if (isPage) {
@@ -52,7 +51,7 @@ export function queueBoard(services: Services): RequestHandler {
     next();
   };
   const show: RequestHandler = async (req, res, next) => {
-    const board = requestContext(res).caller.scopes.includes('manage') ? acting : watching;
+    const board = requestContext(res).caller.scopes.includes('manage') ? writable : readOnly;
     if (req.path.startsWith('/api/')) board.show(await queues.models());
     board.handler(req, res, next);
   };
@@ -75,7 +74,7 @@ class Board {
           boardLogo: { path: assetUrl('icon.svg'), width: 28, height: 28 },
           miscLinks: [{ text: 'Wavepool overview', url: '/dashboard' }],
           hideDocsLink: true,
-          // Workers tell of themselves on our overview.
+          // Our overview shows the workers.
           showWorkers: false,
         },
         handlerHooks: {

@@ -4,8 +4,8 @@ import type { Request, Response } from 'express';
 import { toWavepoolError, WavepoolError } from '../../core/errors.ts';
 import type { LiveEvent, LiveProgressEvent } from '../../core/live/live-api.ts';
 import type { RelayedStream } from '../../queue/live/relayed-stream.ts';
-import { onBrokenBody } from '../broken-requests.ts';
-import { HEARTBEAT, HEARTBEAT_MS, type SseResponse } from '../events/sse-response.ts';
+import type { SseResponse } from '../event-streams/sse-response.ts';
+import { onBrokenBody } from '../request/broken-requests.ts';
 import type { Services } from '../services.ts';
 
 /** For the last event to leave. */
@@ -56,7 +56,7 @@ export async function relayBody(
   res.set('Connection', 'close');
   client.open();
   tale.tell({ type: 'live.opened', id: stream.id, model });
-  const stopBeating = services.every(HEARTBEAT_MS, () => client.write(HEARTBEAT));
+  const stopBeating = client.startHeartbeats(services.every);
   const stopListening = onBrokenBody(req.socket, (why) => {
     void stream.cancel(new WavepoolError('STREAM_BROKEN', why));
   });

@@ -9,26 +9,25 @@ import type { WorkerPresence } from '../../core/worker/status.ts';
 import type { AudioQueue } from '../../queue/audio-queue.ts';
 import type { QueueOverview, ServiceOverview } from '../../queue/fleet/overview.ts';
 import type { TenantLoad } from '../../queue/tenants/tenant-loads.ts';
-import { TenantGauges } from './tenant-gauges.ts';
 import { type BatchProgress, WorkerTotals } from './worker-totals.ts';
 
 export type ServiceState = Pick<ServiceOverview, 'queues' | 'workers'>;
 
 export interface MetricsSources {
-  /** Queues and workers as they are now; see `readOverview`. */
+  /** Reads the present state of queues and workers; see `readOverview`. */
   readonly overview: () => Promise<ServiceState>;
-  /** Jobs of these models by tenant. @defaultValue none are told */
+  /** Reads how many jobs of these models each tenant has. @defaultValue there are none */
   readonly loads?: (models: readonly string[]) => Promise<readonly TenantLoad[]>;
   /** Milliseconds since 1970. @defaultValue Date.now */
   readonly now?: () => number;
 }
 
 export interface Metrics {
-  /** Of what `render` returns. */
+  /** The media type of what `render` returns. */
   readonly contentType: string;
-  /** Without Redis only what this process knows is left, and `wavepool_redis_up` is 0. */
+  /** While Redis is away, it shows only what this process knows, and `wavepool_redis_up` is 0. */
   render(): Promise<string>;
-  /** Counts how the jobs of a queue end from now on. Call it once for each queue. */
+  /** Counts from now on how the jobs of a queue end. Call it once for each queue. */
   observe(queue: Pick<AudioQueue, 'model' | 'on'>): void;
   /** Counts a request that was turned down. */
   countRefusal(code: ErrorCode): void;
@@ -101,14 +100,14 @@ class Instruments {
     return new Counter({ name, help, labelNames, registers: this.#registers });
   }
 
-  /** By model. */
+  /** Its label is the model. */
   histogram(name: string, help: string, buckets: number[]): Histogram<'model'> {
     const labelNames = ['model'] as const;
     return new Histogram({ name, help, buckets, labelNames, registers: this.#registers });
   }
 }
 
-/** The service as it is now. */
+/** Shows the present state of the service. */
 class ServiceGauges {
   readonly #redisUp: Gauge;
   readonly #jobs: Gauge<'model' | 'state'>;
@@ -152,7 +151,7 @@ class ServiceGauges {
 
   show(state: ServiceState | undefined): void {
     this.#redisUp.set(state === undefined ? 0 : 1);
-    // Models and workers that have gone leave nothing behind.
+    // The series of models and workers that have gone end.
     for (const gauge of [this.#jobs, this.#queueWorkers, this.#heldJobs, this.#residentBytes])
       gauge.reset();
     for (const gauge of [this.#modelBytes, this.#slots, this.#activeSlots, this.#waitingSegments])
@@ -181,7 +180,43 @@ class ServiceGauges {
   }
 }
 
-/** How jobs ended. */
+/** This many tenants have a label of their own. */
+const MOST_NAMED = 50;
+/** No tenant can have this name: names have no parentheses. */
+const OTHERS = '(others)';
+
+/** There may be any number of tenants: the busiest have a label of their own, the others share one. */
+class TenantGauges {
+  readonly #waiting: Gauge<'tenant'>;
+  readonly #running: Gauge<'tenant'>;
+
+  constructor(make: Instruments) {
+    const of = `by tenant: the ${MOST_NAMED} busiest, and ${OTHERS}.`;
+    this.#waiting = make.gauge('wavepool_tenant_jobs_waiting', `Jobs that wait, ${of}`, 'tenant');
+    this.#running = make.gauge('wavepool_tenant_jobs_running', `Jobs that run, ${of}`, 'tenant');
+  }
+
+  show(loads: readonly TenantLoad[]): void {
+    this.#waiting.reset();
+    this.#running.reset();
+    const jobs = new Map<string, number>();
+    for (const { tenant, waiting, running } of loads)
+      jobs.set(tenant, (jobs.get(tenant) ?? 0) + waiting + running);
+    const named = new Set(
+      [...jobs]
+        .toSorted(([, a], [, b]) => b - a)
+        .slice(0, MOST_NAMED)
+        .map(([tenant]) => tenant),
+    );
+    for (const { tenant: owner, waiting, running } of loads) {
+      const tenant = named.has(owner) ? owner : OTHERS;
+      this.#waiting.inc({ tenant }, waiting);
+      this.#running.inc({ tenant }, running);
+    }
+  }
+}
+
+/** Counts how jobs ended. */
 class JobMetrics {
   readonly #ended: Counter<'model' | 'end'>;
   readonly #failures: Counter<'model' | 'code'>;
@@ -250,7 +285,7 @@ class JobMetrics {
   }
 }
 
-/** What slots did, of every worker. */
+/** Counts what the slots of all workers did. */
 class BatchMetrics {
   readonly #sizes: Histogram<'model'>;
   readonly #busySeconds: Counter<'model'>;

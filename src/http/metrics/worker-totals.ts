@@ -1,10 +1,13 @@
-/** What all workers together do, from what each says it has done since it started: workers come and go. */
+/**
+ * What all workers together have done. Each worker publishes what it has done since it started, so the differences between
+ * two looks are added up. Workers come and go.
+ */
 import type { BatchStats, WorkerPresence } from '../../core/worker/status.ts';
 
 /** What a model's batches in one worker have added since the last look. */
 export interface BatchProgress {
   readonly model: string;
-  /** Element i counts the batches of i + 1 items. */
+  /** Element i is the number of batches of i + 1 items. */
   readonly batchSizes: readonly number[];
   readonly audioSeconds: number;
   readonly busySeconds: number;
@@ -18,15 +21,15 @@ interface Seen {
 }
 
 const NOTHING: Done = { batchSizes: [], audioSeconds: 0, busyMs: 0 };
-/** A worker that cannot be seen for a while must not count anew when it is back. */
+/** A worker that is back within this time is not counted from its start again. */
 const REMEMBER_MS = 3_600_000;
 
 export class WorkerTotals {
   readonly #since: number;
-  /** By worker and model. */
+  /** The key is worker and model. */
   readonly #seen = new Map<string, Seen>();
 
-  /** @param since milliseconds since 1970: of workers that ran then already, only what they do after the first look counts. */
+  /** @param since milliseconds since 1970. What workers that started before had done by the first look is not counted. */
   constructor(since: number) {
     this.#since = since;
   }

@@ -17,6 +17,8 @@ import {
 } from '../../core/http/batch-api.ts';
 import { assertFormats, defaultFormat } from '../../core/results/result-formats.ts';
 import { tenantFor } from '../auth/caller.ts';
+import { ownBatch } from '../auth/own-work.ts';
+import { route, STREAMED } from '../request/route.ts';
 import {
   batchItemResource,
   batchResource,
@@ -25,8 +27,6 @@ import {
   encodeBatchCursor,
 } from '../resources/batch-resource.ts';
 import { sendResultArchive, sendResultLines } from '../resources/batch-results.ts';
-import { ownBatch } from '../resources/own-work.ts';
-import { route, STREAMED } from '../route.ts';
 import { submitBatch, submitBatchLines } from '../submit/submit-batch.ts';
 
 const LINES_TYPE = 'application/x-ndjson';

@@ -13,8 +13,8 @@ import {
 import { ModelId } from '../../core/job/job.ts';
 import type { ControlCommandInput } from '../../core/worker/control.ts';
 import type { ControlTargets } from '../../queue/fleet/control.ts';
-import type { Reply } from '../route.ts';
-import { type RouteRequest, route } from '../route.ts';
+import type { Reply } from '../request/route.ts';
+import { type RouteRequest, route } from '../request/route.ts';
 
 const DONE = {
   200: {

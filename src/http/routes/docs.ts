@@ -3,7 +3,7 @@
 import { WEBHOOK_DOCS } from '../../core/http/webhook-message.ts';
 import { type JsonObject, openApiDocument } from '../../core/openapi.ts';
 import { docsPage } from '../pages/docs-page.ts';
-import { type Route, route } from '../route.ts';
+import { type Route, route } from '../request/route.ts';
 
 const DESCRIPTION =
   'Durable batch processing of audio: jobs go into a queue per model, transcripts come out.';

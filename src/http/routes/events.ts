@@ -3,15 +3,15 @@ import { JobParams } from '../../core/http/api.ts';
 import { BatchParams } from '../../core/http/batch-api.ts';
 import { EventsHeaders, EventsQuery, ServiceEvent } from '../../core/http/events.ts';
 import { tenantFor } from '../auth/caller.ts';
-import { EventFilter } from '../events/event-filter.ts';
-import { EventReader, TenantReader } from '../events/event-reader.ts';
-import { followBatch } from '../events/follow-batch.ts';
-import { followEvents } from '../events/follow-events.ts';
-import { followJob } from '../events/follow-job.ts';
-import { SseResponse } from '../events/sse-response.ts';
-import { logJob, requestContext } from '../request-context.ts';
-import { ownBatch, ownJob } from '../resources/own-work.ts';
-import { type RouteRequest, route, STREAMED } from '../route.ts';
+import { ownBatch, ownJob } from '../auth/own-work.ts';
+import { EventReader, TenantReader } from '../event-streams/event-reader.ts';
+import { followBatch } from '../event-streams/follow-batch.ts';
+import { followEvents } from '../event-streams/follow-events.ts';
+import { followJob } from '../event-streams/follow-job.ts';
+import { SseResponse } from '../event-streams/sse-response.ts';
+import { EventFilter } from '../events/broadcast-event.ts';
+import { logJob, requestContext } from '../request/request-context.ts';
+import { type RouteRequest, route, STREAMED } from '../request/route.ts';
 
 const STREAM = 'text/event-stream';
 

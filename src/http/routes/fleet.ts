@@ -5,7 +5,7 @@ import { ModelList, ModelParams, ModelResource, WorkerList } from '../../core/ht
 import type { ModelStatus, WorkerPresence } from '../../core/worker/status.ts';
 import { readOverview } from '../../queue/fleet/overview.ts';
 import { readPresence } from '../../queue/fleet/presence.ts';
-import { route } from '../route.ts';
+import { route } from '../request/route.ts';
 import type { Services } from '../services.ts';
 
 type LoadedModel = Pick<ModelStatus, 'state' | 'slots' | 'activeSlots'>;

@@ -1,6 +1,6 @@
 /** Whether the server lives, and whether it can do its work. */
 import { assertTakesJobs } from '../../queue/redis/connection.ts';
-import { route } from '../route.ts';
+import { route } from '../request/route.ts';
 
 export const healthRoutes = [
   route({

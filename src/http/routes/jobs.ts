@@ -1,4 +1,4 @@
-/** Jobs: adding, looking at, cancelling and retrying them, and their results. */
+/** Jobs: adding, reading, cancelling and retrying them, and reading their results. */
 
 import { WavepoolError } from '../../core/errors.ts';
 import {
@@ -20,14 +20,16 @@ import {
   RESULT_MEDIA_TYPES,
   renderResult,
 } from '../../core/results/result-formats.ts';
+import { isUploadOwner, removeUploadOwner } from '../../queue/access/upload-owners.ts';
+import { forgetUploadReferences, isUploadNeeded } from '../../queue/access/upload-references.ts';
 import { readJobPage } from '../../queue/job-page.ts';
+import type { FoundJob } from '../../queue/queue-registry.ts';
 import { tenantFor } from '../auth/caller.ts';
-import { logJob } from '../request-context.ts';
-import { forgetJob } from '../resources/forget-job.ts';
+import { type CallContext, ownJob } from '../auth/own-work.ts';
+import { logJob } from '../request/request-context.ts';
+import { route } from '../request/route.ts';
 import { jobResource } from '../resources/job-resource.ts';
-import { ownJob } from '../resources/own-work.ts';
-import { route } from '../route.ts';
-import { readJobForm } from '../submit/job-form.ts';
+import { readJobForm } from '../submit/receive-upload.ts';
 import { submitJob } from '../submit/submit-job.ts';
 
 const createJob = route({
@@ -189,6 +191,58 @@ const deleteJob = route({
     return { status, json: { id, result, purged } };
   },
 });
+
+/** How long to wait for a running job to stop. */
+const STOP_WAIT_MS = 10_000;
+
+/** Forgets an ended job, its result and its upload. Returns false when the job still runs. */
+async function forgetJob(
+  { queue, view }: FoundJob,
+  context: CallContext & { readonly signal: AbortSignal },
+): Promise<boolean> {
+  const { services, signal } = context;
+  const { id, data } = view;
+  const ended = await hasEnded({ queue, view }, signal);
+  if (!ended || !(await queue.remove(id))) return (await queue.get(id)) === undefined;
+  // The worker gave the job up before it ended, so it writes nothing after this.
+  await services.results.remove(services.results.keyOf(id));
+  if (data.input.kind === 'upload') await forgetUpload(data.input.id, id, context);
+  return true;
+}
+
+async function hasEnded({ queue, view }: FoundJob, signal: AbortSignal): Promise<boolean> {
+  const late = AbortSignal.timeout(STOP_WAIT_MS);
+  try {
+    await queue.waitFor(view.id, AbortSignal.any([signal, late]));
+    return true;
+  } catch (error) {
+    if (late.aborted) return false;
+    signal.throwIfAborted();
+    // A job that failed or was cancelled has ended, too.
+    if (error instanceof WavepoolError && error.code !== 'REDIS_UNAVAILABLE') return true;
+    throw error;
+  }
+}
+
+/**
+ * Removes the upload unless another job needs it. A tenant's key gives up the tenant's share of it; the bytes go when no
+ * other tenant has sent them. A key without a tenant removes them for all.
+ */
+async function forgetUpload(
+  uploadId: string,
+  jobId: string,
+  { services, caller }: CallContext,
+): Promise<void> {
+  const { queues, uploads } = services;
+  if (await isUploadNeeded(queues, uploadId, jobId)) return;
+  if (caller.tenant !== undefined) {
+    const { connection } = queues;
+    if (!(await isUploadOwner(connection, uploadId, caller.tenant))) return;
+    if (!(await removeUploadOwner(connection, uploadId, caller.tenant))) return;
+  }
+  await uploads.remove(uploadId);
+  await forgetUploadReferences(queues.connection, uploadId);
+}
 
 const retryJob = route({
   method: 'post',

@@ -8,7 +8,7 @@ import {
   apiKeyResource,
   CreatedApiKeyResource,
 } from '../../core/http/api-key.ts';
-import { route } from '../route.ts';
+import { route } from '../request/route.ts';
 
 const createKey = route({
   method: 'post',

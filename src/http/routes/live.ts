@@ -10,9 +10,9 @@ import {
 } from '../../core/live/live.ts';
 import { LiveEvent, LiveQuery } from '../../core/live/live-api.ts';
 import type { Caller } from '../auth/caller.ts';
-import { SseResponse } from '../events/sse-response.ts';
+import { SseResponse } from '../event-streams/sse-response.ts';
 import { LiveTale, relayBody } from '../live/relay-body.ts';
-import { type RouteRequest, route, STREAMED } from '../route.ts';
+import { type RouteRequest, route, STREAMED } from '../request/route.ts';
 import type { HttpSettings } from '../settings.ts';
 import { queueForTask } from '../submit/task-queue.ts';
 

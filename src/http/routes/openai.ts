@@ -7,7 +7,7 @@ import {
 } from '../../core/http/openai.ts';
 import type { Transcript } from '../../core/results/job-result.ts';
 import { renderTranscript } from '../../core/results/transcript-formats.ts';
-import { SseResponse } from '../events/sse-response.ts';
+import { SseResponse } from '../event-streams/sse-response.ts';
 import { streamTranscript } from '../openai/stream-transcript.ts';
 import {
   awaitTranscript,
@@ -17,8 +17,8 @@ import {
   readTranslationForm,
   type SpeechForm,
 } from '../openai/transcribe.ts';
-import { logJob } from '../request-context.ts';
-import { type Reply, type RouteRequest, route, STREAMED } from '../route.ts';
+import { logJob } from '../request/request-context.ts';
+import { type Reply, type RouteRequest, route, STREAMED } from '../request/route.ts';
 import type { Form } from '../submit/form.ts';
 import { receiveUpload } from '../submit/receive-upload.ts';
 import { submitJob } from '../submit/submit-job.ts';

@@ -1,14 +1,11 @@
-/** What people look at. The pages hold no data: their scripts ask for it as any client does. */
+/** The pages of the dashboard and their files. */
 
 import { WavepoolError } from '../../core/errors.ts';
 import { AssetParams } from '../../core/http/api.ts';
-import { loginAddress } from '../auth/page-visitor.ts';
+import { loginAddress } from '../auth/authenticate.ts';
 import { ASSETS, ASSETS_BUILD } from '../pages/assets.ts';
-import { jobPage } from '../pages/job-page.ts';
-import { jobsPage } from '../pages/jobs-page.ts';
-import { overviewPage } from '../pages/overview-page.ts';
-import { uploadPage } from '../pages/upload-page.ts';
-import { type Route, route, STREAMED } from '../route.ts';
+import { jobPage, jobsPage, overviewPage, uploadPage } from '../pages/dashboard-pages.ts';
+import { type Route, route, STREAMED } from '../request/route.ts';
 import type { Services } from '../services.ts';
 
 function showPage(
@@ -62,7 +59,7 @@ const getAsset = route({
   },
 });
 
-/** Not in the documentation of the interface: programs have no use for them. */
+/** The documentation of the interface leaves these out, because programs do not need them. */
 export const pageRoutes: readonly Route[] = [
   goHome,
   showPage('/dashboard', 'getOverviewPage', 'Workers, models, queues', overviewPage),

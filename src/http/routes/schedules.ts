@@ -8,10 +8,10 @@ import {
 } from '../../core/http/tenant-api.ts';
 import type { ScheduleId } from '../../core/job/schedule.ts';
 import type { ScheduleView } from '../../queue/schedules.ts';
-import { mayKnow } from '../auth/caller.ts';
+import { maySee } from '../auth/caller.ts';
+import type { CallContext } from '../auth/own-work.ts';
+import { route } from '../request/route.ts';
 import { inputResource, isoTimeOrNull } from '../resources/job-resource.ts';
-import type { CallContext } from '../resources/own-work.ts';
-import { route } from '../route.ts';
 import { newJob, resolveRequestInput, withTenant } from '../submit/submit-job.ts';
 import { queueForTask } from '../submit/task-queue.ts';
 
@@ -28,7 +28,7 @@ const listSchedules = route({
   },
   handle: async ({ services, caller }) => {
     const all = await services.schedules.list();
-    const own = all.filter(({ scheduled }) => mayKnow(caller, scheduled.job.tenant));
+    const own = all.filter(({ scheduled }) => maySee(caller, scheduled.job.tenant));
     return { status: 200, json: { items: own.map(scheduleResource) } };
   },
 });
@@ -89,7 +89,7 @@ const removeSchedule = route({
 async function assertOwnSchedule(id: ScheduleId, { services, caller }: CallContext): Promise<void> {
   if (caller.tenant === undefined) return;
   const existing = await services.schedules.get(id);
-  if (existing === undefined || mayKnow(caller, existing.scheduled.job.tenant)) return;
+  if (existing === undefined || maySee(caller, existing.scheduled.job.tenant)) return;
   throw new WavepoolError(
     'FORBIDDEN',
     `the schedule ${id} is not this tenant's: choose another id`,

@@ -1,17 +1,11 @@
-/** Logins of pages: an API key for a cookie. */
-import type { Request, Response } from 'express';
+/** The logins of pages: an API key is exchanged for a cookie. */
+import type { CookieOptions, Request, Response } from 'express';
 import { WavepoolError } from '../../core/errors.ts';
 import { LoginRequest, SessionResource } from '../../core/http/api.ts';
-import { assertOwnPage } from '../auth/authenticate.ts';
+import { assertOwnPage, SESSION_COOKIE, sessionTokenOf } from '../auth/authenticate.ts';
 import type { Caller } from '../auth/caller.ts';
-import {
-  clearSessionCookie,
-  readCookie,
-  SESSION_COOKIE,
-  setSessionCookie,
-} from '../auth/cookies.ts';
-import { loginPage } from '../pages/login-page.ts';
-import { route } from '../route.ts';
+import { loginPage } from '../pages/dashboard-pages.ts';
+import { route } from '../request/route.ts';
 import type { Services } from '../services.ts';
 
 const createSession = route({
@@ -54,9 +48,9 @@ const deleteSession = route({
   forTenants: true,
   responses: { 204: { description: 'Logged out.' } },
   handle: async ({ services, req, res }) => {
-    const token = readCookie(req, SESSION_COOKIE);
+    const token = sessionTokenOf(req);
     if (token !== undefined) await services.sessions.close(token);
-    clearSessionCookie(req, res);
+    res.clearCookie(SESSION_COOKIE, cookieOptions(req));
     return { status: 204 };
   },
 });
@@ -85,9 +79,14 @@ async function logIn(
   const record = await services.keys.verify(key);
   if (record === undefined) throw new WavepoolError('AUTH_REQUIRED', 'the key is not valid');
   const { token, record: session } = await services.sessions.open(record.id);
-  setSessionCookie(req, res, token);
+  res.cookie(SESSION_COOKIE, token, cookieOptions(req));
   const { scopes, tenant = null } = record;
   return { kind: 'session', scopes, tenant, csrfToken: session.csrfToken };
+}
+
+/** With these options pages of other sites never send the cookie, and no script reads it. */
+function cookieOptions({ secure }: Request): CookieOptions {
+  return { httpOnly: true, sameSite: 'strict', secure, path: '/' };
 }
 
 function sessionResource({ kind, scopes, tenant, csrfToken }: Caller): SessionResource {

@@ -9,8 +9,8 @@ import {
 import { RateLimit, TenantRules } from '../../core/job/tenant.ts';
 import { readTenantLoads } from '../../queue/tenants/tenant-loads.ts';
 import { TenantRuleStore } from '../../queue/tenants/tenant-rules.ts';
-import { mayKnow } from '../auth/caller.ts';
-import { route } from '../route.ts';
+import { maySee } from '../auth/caller.ts';
+import { route } from '../request/route.ts';
 import type { Services } from '../services.ts';
 
 const listTenants = route({
@@ -24,7 +24,7 @@ const listTenants = route({
   responses: { 200: { description: 'In the order of their names.', schema: TenantList } },
   handle: async ({ services, caller }) => {
     const all = await readTenants(services);
-    return { status: 200, json: { items: all.filter(({ tenant }) => mayKnow(caller, tenant)) } };
+    return { status: 200, json: { items: all.filter(({ tenant }) => maySee(caller, tenant)) } };
   },
 });
 

@@ -10,8 +10,8 @@ import {
 } from '../../core/http/api.ts';
 import { addUploadOwner } from '../../queue/access/upload-owners.ts';
 import type { AnnouncedUpload, DirectUploads } from '../../storage/upload-store.ts';
-import { ownsUpload, uploadOwner } from '../resources/own-work.ts';
-import { route } from '../route.ts';
+import { ownsUpload, uploadOwner } from '../auth/own-work.ts';
+import { route } from '../request/route.ts';
 import type { Services } from '../services.ts';
 import { cleanName } from '../submit/form.ts';
 import { receiveUpload, uploadResource } from '../submit/receive-upload.ts';

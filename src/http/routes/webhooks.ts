@@ -12,8 +12,8 @@ import {
   SecretResource,
 } from '../../core/http/webhook-message.ts';
 import { tenantFor } from '../auth/caller.ts';
-import { assertOwnDelivery, ownBatch, ownJob } from '../resources/own-work.ts';
-import { route } from '../route.ts';
+import { assertOwnDelivery, ownBatch, ownJob } from '../auth/own-work.ts';
+import { route } from '../request/route.ts';
 
 const LOG = {
   200: { description: 'Oldest first: one for each time that it ended.', schema: DeliveryList },

@@ -1,16 +1,15 @@
-/** The inputs of a batch as they come: out of a JSON list, out of lines, or out of a folder. Each is checked in its turn. */
+/** The inputs of a batch of jobs: from a JSON list, from JSON lines, or from a folder. Each is checked when its turn comes. */
 import { createHash } from 'node:crypto';
 import { relative } from 'node:path';
 import { resolveRoots, scanInputs } from '../../bulk/scan.ts';
 import { WavepoolError } from '../../core/errors.ts';
 import { JobRequestInput } from '../../core/http/api.ts';
-import { parseRequestPart } from '../../core/http/problem.ts';
+import { InvalidRequestError, parseRequestPart } from '../../core/http/problem.ts';
 import type { JobInput } from '../../core/job/job.ts';
 import type { Logger } from '../../core/logger.ts';
-import type { CallContext } from '../resources/own-work.ts';
+import type { CallContext } from '../auth/own-work.ts';
 import type { Services } from '../services.ts';
 import { resolveAllowedPath } from './allowed-path.ts';
-import type { JsonLine } from './ndjson-lines.ts';
 import { resolveRequestInput } from './submit-job.ts';
 
 export interface BatchInput {
@@ -18,7 +17,7 @@ export interface BatchInput {
   readonly input: JobInput;
 }
 
-/** What a folder held besides inputs. */
+/** Counts what a folder holds besides inputs. */
 export interface ScanTally {
   skipped: number;
   unreadable: number;
@@ -88,7 +87,7 @@ export async function* folderInputs(
   }
 }
 
-/** The same file has the same key, whatever else has come into the folder. */
+/** A file keeps its key when other files come into the folder. */
 function fileKey(path: string): string {
   return `f${createHash('sha256').update(path).digest('hex').slice(0, 32)}`;
 }
@@ -103,4 +102,54 @@ async function allowedOrUndefined(
     if (error instanceof WavepoolError) return undefined;
     throw error;
   }
+}
+
+export interface JsonLine {
+  /** Counts from 1. Empty lines are counted, and left out. */
+  readonly number: number;
+  readonly value: unknown;
+}
+
+const MAX_LINE_BYTES = 65_536;
+const NEWLINE = 0x0a;
+
+/**
+ * Parses a body of JSON lines as it arrives. Holds one line at a time.
+ * @throws {InvalidRequestError}
+ */
+export async function* readJsonLines(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<JsonLine> {
+  let number = 0;
+  let rest: Buffer = Buffer.alloc(0);
+  for await (const chunk of bytes) {
+    let start = 0;
+    const data = rest.length === 0 ? Buffer.from(chunk) : Buffer.concat([rest, chunk]);
+    for (let end = data.indexOf(NEWLINE); end !== -1; end = data.indexOf(NEWLINE, start)) {
+      number += 1;
+      yield* parseLine(data.subarray(start, end), number);
+      start = end + 1;
+    }
+    rest = data.subarray(start);
+    assertLength(rest, number + 1);
+  }
+  yield* parseLine(rest, number + 1);
+}
+
+function* parseLine(line: Buffer, number: number): Generator<JsonLine> {
+  assertLength(line, number);
+  const text = line.toString('utf8').trim();
+  if (text === '') return;
+  try {
+    yield { number, value: JSON.parse(text) };
+  } catch (cause) {
+    if (!(cause instanceof SyntaxError)) throw cause;
+    throw new InvalidRequestError('body', [{ path: `line ${number}`, message: 'it is no JSON' }], {
+      cause,
+    });
+  }
+}
+
+function assertLength(line: Buffer, number: number): void {
+  if (line.length <= MAX_LINE_BYTES) return;
+  const message = `it has more than ${MAX_LINE_BYTES} bytes`;
+  throw new InvalidRequestError('body', [{ path: `line ${number}`, message }]);
 }

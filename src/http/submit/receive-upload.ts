@@ -1,30 +1,31 @@
-/** Puts the audio of a request into the upload store while it arrives. */
+/** Requests that bring their audio along: it goes into the upload store while it arrives. */
 import type { Request } from 'express';
 import { WavepoolError } from '../../core/errors.ts';
-import type { UploadResource } from '../../core/http/api.ts';
+import { JobRequest, type UploadResource } from '../../core/http/api.ts';
+import { InvalidRequestError, parseRequestPart } from '../../core/http/problem.ts';
 import { addUploadOwner } from '../../queue/access/upload-owners.ts';
 import type { StoredUpload } from '../../storage/upload-store.ts';
-import { type CallContext, uploadOwner } from '../resources/own-work.ts';
+import { type CallContext, uploadOwner } from '../auth/own-work.ts';
 import type { Services } from '../services.ts';
 import { cleanName, type Form, readForm } from './form.ts';
 
 export interface ReceiveOptions extends CallContext {
-  /** Ends the upload; nothing stays. */
+  /** Ends the upload; what was stored of it is removed. */
   readonly signal: AbortSignal;
   /** See `WriteUploadOptions`. */
   readonly isPrivate?: boolean | undefined;
-  /** Instead of what the form calls the file. */
+  /** Replaces the name that the form gives the file. */
   readonly name?: string | undefined;
 }
 
 export interface ReceivedUpload {
   readonly upload: UploadResource;
-  /** What came with the file in a form. */
+  /** The other fields of the form. */
   readonly fields: Form['fields'];
 }
 
 /**
- * The body, or the field `file` of a form.
+ * Stores the body, or the field `file` of a form.
  * @throws {WavepoolError} INPUT_TOO_LARGE, INPUT_EMPTY, INVALID_REQUEST, STORAGE_FULL
  */
 export async function receiveUpload(
@@ -53,7 +54,7 @@ export async function receiveUpload(
     const shown = name === undefined ? file.name : cleanName(name);
     return { upload: uploadResource(file.stored, shown, services), fields };
   } catch (error) {
-    // The rest of the body is of no use to anybody: the connection ends with the answer.
+    // Nobody needs the rest of the body, so the connection ends with the answer.
     req.res?.set('Connection', 'close');
     req.resume();
     if (signal.aborted && !(error instanceof WavepoolError)) {
@@ -63,7 +64,7 @@ export async function receiveUpload(
   }
 }
 
-/** What a form may need around its file. */
+/** How many bytes a form may have besides its file. */
 const FORM_ALLOWANCE = 1024 ** 2;
 
 export function uploadResource(
@@ -78,4 +79,36 @@ export function uploadResource(
     createdAt: new Date(usedAt).toISOString(),
     expiresAt: new Date(usedAt + settings.uploadRetentionMs).toISOString(),
   };
+}
+
+/** The values of these fields are text; those of all others are JSON. */
+const TEXT_FIELDS = new Set(['model', 'task', 'tenant', 'name']);
+
+/**
+ * Reads a job request from a form: the audio as a file, and the members of the request as fields.
+ * @throws {WavepoolError} INVALID_REQUEST; see `receiveUpload`
+ */
+export async function readJobForm(req: Request, options: ReceiveOptions): Promise<JobRequest> {
+  const { upload, fields } = await receiveUpload(req, options);
+  const request: Record<string, unknown> = {};
+  for (const [name, values] of fields) {
+    const [value = '', ...more] = values;
+    if (more.length > 0) throw wrongField(name, 'it comes more than once');
+    request[name] = TEXT_FIELDS.has(name) ? value : parseField(name, value);
+  }
+  const { name = upload.name, rawFormat, ...rest } = request;
+  const input = { uploadId: upload.id, name, ...(rawFormat === undefined ? {} : { rawFormat }) };
+  return parseRequestPart(JobRequest, { ...rest, input }, 'form');
+}
+
+function parseField(name: string, value: string): unknown {
+  try {
+    return JSON.parse(value);
+  } catch (error) {
+    throw wrongField(name, 'write numbers, true, false and objects as in JSON', error);
+  }
+}
+
+function wrongField(path: string, message: string, cause?: unknown): InvalidRequestError {
+  return new InvalidRequestError('form', [{ path, message }], { cause });
 }

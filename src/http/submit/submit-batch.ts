@@ -9,17 +9,18 @@ import type { BatchView } from '../../core/job/batch.ts';
 import { itemWebhookOf } from '../../core/webhook.ts';
 import type { NewItem } from '../../queue/batches/batches.ts';
 import { claimIdempotencyKey } from '../../queue/jobs/idempotency.ts';
-import type { RouteRequest } from '../route.ts';
+import type { RouteRequest } from '../request/route.ts';
 import type { Services } from '../services.ts';
 import { resolveAllowedFolder } from './allowed-path.ts';
 import {
   type BatchInput,
   folderInputs,
+  type JsonLine,
   lineInputs,
   listedInputs,
+  readJsonLines,
   type ScanTally,
 } from './batch-inputs.ts';
-import { type JsonLine, readJsonLines } from './ndjson-lines.ts';
 import { newJob, referToUploads, withTenant } from './submit-job.ts';
 import { queueForTask } from './task-queue.ts';
 

@@ -9,7 +9,7 @@ import { addUploadReferences } from '../../queue/access/upload-references.ts';
 import { claimIdempotencyKey } from '../../queue/jobs/idempotency.ts';
 import type { FoundJob } from '../../queue/queue-registry.ts';
 import { type Caller, tenantFor } from '../auth/caller.ts';
-import { type CallContext, ownsUpload } from '../resources/own-work.ts';
+import { type CallContext, ownsUpload } from '../auth/own-work.ts';
 import type { Services } from '../services.ts';
 import { resolveAllowedPath } from './allowed-path.ts';
 import { cleanName } from './form.ts';

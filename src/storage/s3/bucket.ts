@@ -1,8 +1,10 @@
 /**
- * One bucket, below one prefix, through the AWS SDK: what the stores of this folder need of it, with typed errors. Keys are
- * relative to the prefix. The SDK is loaded when the first bucket is opened: whoever keeps files in folders does not pay for it.
+ * One bucket below one prefix, through the AWS SDK, with typed errors. Keys are relative to the prefix. The SDK is loaded when
+ * the first bucket is opened, so a process that keeps its files in folders does not load it.
  */
+import { randomBytes } from 'node:crypto';
 import type { S3Client, S3ClientConfig } from '@aws-sdk/client-s3';
+import { WavepoolError } from '../../core/errors.ts';
 import { type ObjectPlace, parseObjectPlace, type S3Settings } from '../../core/s3-settings.ts';
 import { isMissing, isPreconditionFailed, toStorageError } from './errors.ts';
 import { PatientRetry } from './retry.ts';
@@ -22,21 +24,21 @@ export interface ListedObject extends StoredObject {
   readonly key: string;
 }
 
-/** A client of the SDK with what goes with it. */
+/** The SDK and its clients. */
 export interface S3Access {
   readonly sdk: Sdk;
   readonly client: S3Client;
-  /** Signs addresses for others, who may reach the store elsewhere. */
+  /** Signs addresses for clients, who may reach the store under another address. */
   readonly publicClient: S3Client;
   readonly retry: PatientRetry;
 }
 
-/** Copies and completed uploads answer when all bytes are in place. */
+/** The store answers a copy, and the end of an upload in parts, only when all bytes are in place. */
 export const LONG_REQUEST_MS = 900_000;
 const CONNECT_TIMEOUT_MS = 5_000;
 const MAX_SOCKETS = 64;
 
-/** Loads the SDK. Asks nothing of the store. */
+/** Loads the SDK. Sends no request to the store. */
 export async function openAccess(settings: S3Settings): Promise<S3Access> {
   const sdk = await import('@aws-sdk/client-s3');
   const retry = new PatientRetry(settings.patienceMs);
@@ -63,7 +65,7 @@ function clientConfig(settings: S3Settings, retryStrategy: PatientRetry): S3Clie
       httpAgent: { keepAlive: true, maxSockets: MAX_SOCKETS },
       httpsAgent: { keepAlive: true, maxSockets: MAX_SOCKETS },
     },
-    // The newer checksums are more than many stores understand.
+    // Many stores do not know the newer checksums.
     requestChecksumCalculation: 'WHEN_REQUIRED',
     responseChecksumValidation: 'WHEN_REQUIRED',
   };
@@ -78,18 +80,18 @@ export class Bucket {
     this.place = place;
   }
 
-  /** A part of this bucket. */
+  /** The same bucket below a longer prefix. */
   below(folder: string): Bucket {
     const { bucket, prefix } = this.place;
     return new Bucket(this.access, parseObjectPlace(`s3://${bucket}/${prefix}${folder}`));
   }
 
-  /** As a request names an object. */
+  /** The object's name for requests. */
   target(key: string): { readonly Bucket: string; readonly Key: string } {
     return { Bucket: this.place.bucket, Key: this.place.prefix + key };
   }
 
-  /** For messages. */
+  /** The object's name for messages. */
   name(key: string): string {
     return `s3://${this.place.bucket}/${this.place.prefix}${key}`;
   }
@@ -102,10 +104,10 @@ export class Bucket {
       Body: body,
       ContentType: contentType,
     });
-    await this.#guard(`PUT ${this.name(key)}`, () => client.send(command));
+    await guarded(`PUT ${this.name(key)}`, () => client.send(command));
   }
 
-  /** Writes a small object unless there is one under the key; whether it was written. */
+  /** Writes a small object unless the key has one. Returns whether it was written. */
   async putIfAbsent(key: string, body: string, contentType?: string): Promise<boolean> {
     const { sdk, client } = this.access;
     const command = new sdk.PutObjectCommand({
@@ -114,7 +116,7 @@ export class Bucket {
       ContentType: contentType,
       IfNoneMatch: '*',
     });
-    return this.#guard(`PUT ${this.name(key)}`, async () => {
+    return guarded(`PUT ${this.name(key)}`, async () => {
       try {
         await client.send(command);
         return true;
@@ -146,11 +148,11 @@ export class Bucket {
     });
   }
 
-  /** Nothing there is no error. */
+  /** Removes an object. It need not exist. */
   async remove(key: string): Promise<void> {
     const { sdk, client } = this.access;
     const command = new sdk.DeleteObjectCommand(this.target(key));
-    await this.#guard(`DELETE ${this.name(key)}`, () => client.send(command));
+    await guarded(`DELETE ${this.name(key)}`, () => client.send(command));
   }
 
   /** Everything under a prefix, page by page, sorted by key. */
@@ -160,7 +162,7 @@ export class Bucket {
     let next: string | undefined;
     do {
       const command = new sdk.ListObjectsV2Command({ Bucket, Prefix, ContinuationToken: next });
-      const page = await this.#guard(`LIST ${this.name(prefix)}`, () => client.send(command));
+      const page = await guarded(`LIST ${this.name(prefix)}`, () => client.send(command));
       for (const { Key = '', Size = 0, LastModified, ETag = '' } of page.Contents ?? []) {
         const modifiedAtMs = LastModified?.getTime() ?? 0;
         yield { key: Key.slice(this.place.prefix.length), bytes: Size, modifiedAtMs, etag: ETag };
@@ -179,7 +181,7 @@ export class Bucket {
   }
 
   async #ifThere<Result>(what: string, call: () => Promise<Result>): Promise<Result | undefined> {
-    return this.#guard(what, async () => {
+    return guarded(what, async () => {
       try {
         return await call();
       } catch (error) {
@@ -188,17 +190,59 @@ export class Bucket {
       }
     });
   }
-
-  async #guard<Result>(what: string, call: () => Promise<Result>): Promise<Result> {
-    return guarded(what, call);
-  }
 }
 
-/** Runs a call to the store; what it throws is of the error table. */
+/** Runs a call to the store and turns its errors into those of the error table. */
 export async function guarded<Result>(what: string, call: () => Promise<Result>): Promise<Result> {
   try {
     return await call();
   } catch (error) {
     throw toStorageError(error, what);
   }
+}
+
+/** Loads the SDK. Sends no request to the store. */
+export async function openBucket(s3: S3Settings, place: ObjectPlace): Promise<Bucket> {
+  return new Bucket(await openAccess(s3), place);
+}
+
+/** A command that starts with a wrong address fails within this time. */
+const PROBE_PATIENCE_MS = 5_000;
+
+/**
+ * Checks that the store takes our requests, and that the first writer of a key wins. Writes an object and removes it.
+ * @throws {WavepoolError} STORAGE_UNSUITABLE, STORAGE_FORBIDDEN, STORAGE_UNAVAILABLE
+ */
+export async function assertSuitable(bucket: Bucket): Promise<void> {
+  const { retry } = bucket.access;
+  const { patienceMs } = retry;
+  retry.patienceMs = Math.min(patienceMs, PROBE_PATIENCE_MS);
+  try {
+    await probe(bucket, `probe/${randomBytes(12).toString('hex')}`);
+  } finally {
+    retry.patienceMs = patienceMs;
+  }
+}
+
+async function probe(bucket: Bucket, key: string): Promise<void> {
+  try {
+    await bucket.putIfAbsent(key, 'first');
+    if (!(await bucket.putIfAbsent(key, 'second'))) return;
+  } catch (error) {
+    if (!isNotImplemented(error)) throw error;
+  } finally {
+    await bucket.remove(key).catch(() => undefined);
+  }
+  throw new WavepoolError(
+    'STORAGE_UNSUITABLE',
+    `${bucket.place.bucket}: the store does not heed If-None-Match on PUT, so a job could get two results; use one that does (see docs/operations.md)`,
+  );
+}
+
+function isNotImplemented(error: unknown): boolean {
+  return (
+    error instanceof WavepoolError &&
+    error.cause instanceof Error &&
+    error.cause.name === 'NotImplemented'
+  );
 }

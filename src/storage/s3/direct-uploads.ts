@@ -12,11 +12,10 @@ import type {
   PresignedUpload,
   StoredUpload,
 } from '../upload-store.ts';
-import type { Bucket } from './bucket.ts';
+import { type Bucket, guarded } from './bucket.ts';
 import { readObject } from './download.ts';
 import { toStorageError } from './errors.ts';
 import { copyObject } from './multipart.ts';
-import { presignUpload } from './presign.ts';
 
 /** Within which the PUT must begin. */
 const ADDRESS_LIFE_SECONDS = 3_600;
@@ -114,4 +113,30 @@ export function stagedKey(token: string): string {
 
 function mismatch(why: string): WavepoolError {
   return new WavepoolError('UPLOAD_MISMATCH', why);
+}
+
+/** An address for one PUT of these bytes. The store checks their length and, where it can, their hash. `confirm` checks both. */
+async function presignUpload(
+  bucket: Bucket,
+  key: string,
+  { bytes, sha256 }: { readonly bytes: number; readonly sha256: string },
+  expiresIn: number,
+): Promise<Pick<PresignedUpload, 'url' | 'headers'>> {
+  const { sdk, publicClient } = bucket.access;
+  const { getSignedUrl } = await import('@aws-sdk/s3-request-presigner');
+  const checksum = Buffer.from(sha256, 'hex').toString('base64');
+  const command = new sdk.PutObjectCommand({
+    ...bucket.target(key),
+    ContentLength: bytes,
+    ChecksumSHA256: checksum,
+  });
+  const name = 'x-amz-checksum-sha256';
+  const url = await guarded(`sign ${bucket.name(key)}`, () =>
+    getSignedUrl(publicClient, command, {
+      expiresIn,
+      signableHeaders: new Set(['content-length', name]),
+      unhoistableHeaders: new Set([name]),
+    }),
+  );
+  return { url, headers: { [name]: checksum } };
 }

@@ -161,9 +161,7 @@ async function* piecesOf(body: Readable, signal: AbortSignal): AsyncGenerator<Bu
 
 async function writePiece(file: FileHandle, piece: Buffer): Promise<void> {
   try {
-    for (let offset = 0; offset < piece.length; ) {
-      offset += (await file.write(piece, offset)).bytesWritten;
-    }
+    await file.writeFile(piece);
   } catch (cause) {
     throw new WavepoolError('STORAGE_FULL', 'no space left for the input', { cause });
   }

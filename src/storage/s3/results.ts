@@ -1,13 +1,16 @@
 import { WavepoolError } from '../../core/errors.ts';
-import { type JobResult, parseJobResult } from '../../core/results/job-result.ts';
-import { hashOfJobId } from '../journals.ts';
-import type { Commit, ResultStore } from '../result-store.ts';
-import type { Bucket } from './bucket.ts';
+import type { JobResult } from '../../core/results/job-result.ts';
+import {
+  type Commit,
+  hashInKey,
+  parseStoredResult,
+  type ResultStore,
+  resultKey,
+} from '../result-store.ts';
+import { type Bucket, guarded } from './bucket.ts';
 import { S3Journals } from './journals.ts';
-import { presignDownload } from './presign.ts';
 
 const JSON_TYPE = 'application/json';
-const KEY = /^[0-9a-f]{2}\/([0-9a-f]{64})\.json$/;
 /** Long enough to follow a redirect over a slow line, short enough for logs. */
 const LINK_LIFE_SECONDS = 300;
 
@@ -22,10 +25,8 @@ export class S3ResultStore implements ResultStore {
     this.journals = new S3Journals(bucket.below('journals'), now);
   }
 
-  /** The same as in a folder, so that results can be moved. */
   keyOf(jobId: string): string {
-    const hash = hashOfJobId(jobId);
-    return `${hash.slice(0, 2)}/${hash}.json`;
+    return resultKey(jobId);
   }
 
   /**
@@ -39,22 +40,14 @@ export class S3ResultStore implements ResultStore {
   }
 
   async read(key: string): Promise<JobResult> {
-    assertKey(key);
+    hashInKey(key);
     const text = await this.#bucket.read(key);
     if (text === undefined) throw new WavepoolError('RESULT_NOT_FOUND', key);
-    let stored: unknown;
-    try {
-      stored = JSON.parse(text);
-    } catch (cause) {
-      const where = this.#bucket.name(key);
-      throw new WavepoolError('INTERNAL', `the stored result is damaged: ${where}`, { cause });
-    }
-    return parseJobResult(stored);
+    return parseStoredResult(text, this.#bucket.name(key));
   }
 
   async remove(key: string): Promise<boolean> {
-    const [, hash = ''] = assertKey(key);
-    await this.journals.removeByHash(hash);
+    await this.journals.removeByHash(hashInKey(key));
     // The store does not tell whether there was one.
     const found = await this.#bucket.head(key);
     await this.#bucket.remove(key);
@@ -62,7 +55,7 @@ export class S3ResultStore implements ResultStore {
   }
 
   async link(key: string): Promise<string> {
-    assertKey(key);
+    hashInKey(key);
     if ((await this.#bucket.head(key)) === undefined) {
       throw new WavepoolError('RESULT_NOT_FOUND', key);
     }
@@ -70,9 +63,12 @@ export class S3ResultStore implements ResultStore {
   }
 }
 
-/** Keys come from the queue: one that is not ours must not reach another object. */
-function assertKey(key: string): RegExpExecArray {
-  const parts = KEY.exec(key);
-  if (parts === null) throw new WavepoolError('RESULT_NOT_FOUND', key);
-  return parts;
+/** An address under which anybody can read the object for so many seconds. */
+async function presignDownload(bucket: Bucket, key: string, expiresIn: number): Promise<string> {
+  const { sdk, publicClient } = bucket.access;
+  const { getSignedUrl } = await import('@aws-sdk/s3-request-presigner');
+  const command = new sdk.GetObjectCommand(bucket.target(key));
+  return guarded(`sign ${bucket.name(key)}`, () =>
+    getSignedUrl(publicClient, command, { expiresIn }),
+  );
 }

@@ -40,11 +40,9 @@ class Attempt implements RetryToken {
 export class PatientRetry implements RetryStrategy {
   /** Counted from the first attempt of a request. */
   patienceMs: number;
-  readonly #random: () => number;
 
-  constructor(patienceMs: number, random: () => number = Math.random) {
+  constructor(patienceMs: number) {
     this.patienceMs = patienceMs;
-    this.#random = random;
   }
 
   acquireInitialRetryToken(): Promise<RetryToken> {
@@ -70,7 +68,7 @@ export class PatientRetry implements RetryStrategy {
   /** Shortened at random by up to half, so that workers do not come back all at once. */
   #pauseBefore(attempt: number): number {
     const full = Math.min(FIRST_PAUSE_MS * 2 ** (attempt - 1), LONGEST_PAUSE_MS);
-    return full * (1 - this.#random() / 2);
+    return full * (1 - Math.random() / 2);
   }
 }
 

@@ -14,12 +14,13 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { WavepoolError } from '../../core/errors.ts';
 import type { UploadId } from '../../core/job/job.ts';
 import type { FetchedInput } from '../fetched-file.ts';
-import type {
-  DirectUploads,
-  StoredUpload,
-  SweepOptions,
-  UploadStore,
-  WriteUploadOptions,
+import {
+  checkedBytes,
+  type DirectUploads,
+  type StoredUpload,
+  type SweepOptions,
+  type UploadStore,
+  type WriteUploadOptions,
 } from '../upload-store.ts';
 import type { Bucket } from './bucket.ts';
 import { S3DirectUploads, stagedKey } from './direct-uploads.ts';
@@ -58,9 +59,8 @@ export class S3Uploads implements UploadStore {
   ): Promise<StoredUpload> {
     const staged = stagedKey(randomBytes(24).toString('hex'));
     const hash = createHash('sha256');
-    if (options.isPrivate === true) hash.update(randomBytes(32));
     try {
-      const checked = checkedBytes(source, options, (piece) => hash.update(piece));
+      const checked = checkedBytes(source, options, hash);
       await sendObject(this.#bucket, staged, checked, options.maxBytes);
       options.signal?.throwIfAborted();
       return await this.#adopt(staged, hash.digest('hex'));
@@ -181,22 +181,4 @@ function usedKey(id: UploadId): string {
 
 function condemnedKey(id: UploadId): string {
   return `condemned/${id}`;
-}
-
-/** The bytes as they are passed on; ends with the reason why they are not to be stored. */
-async function* checkedBytes(
-  source: AsyncIterable<Uint8Array>,
-  { maxBytes, signal }: WriteUploadOptions,
-  tell: (piece: Uint8Array) => void,
-): AsyncGenerator<Uint8Array, void> {
-  let bytes = 0;
-  for await (const piece of source) {
-    signal?.throwIfAborted();
-    bytes += piece.length;
-    if (bytes > maxBytes) throw new WavepoolError('INPUT_TOO_LARGE', `more than ${maxBytes} bytes`);
-    tell(piece);
-    yield piece;
-  }
-  signal?.throwIfAborted();
-  if (bytes === 0) throw new WavepoolError('INPUT_EMPTY', 'the upload has no bytes');
 }

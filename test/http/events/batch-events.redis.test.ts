@@ -4,7 +4,7 @@ import { WavepoolError } from '../../../src/core/errors.ts';
 import { ServiceEvent } from '../../../src/core/http/events.ts';
 import type { BatchView } from '../../../src/core/job/batch.ts';
 import { createLogger } from '../../../src/core/logger.ts';
-import { PROGRESS_MS } from '../../../src/http/events/follow-batch.ts';
+import { PROGRESS_MS } from '../../../src/http/event-streams/follow-batch.ts';
 import { toQueueError } from '../../../src/queue/jobs/failures.ts';
 import { Housekeeping } from '../../../src/worker/housekeeping/housekeeping.ts';
 import { startTestServer, TEST_MODEL, type TestServer } from '../../support/http.ts';

@@ -230,14 +230,14 @@ test(
     const head = await once(slow, 'data');
     slow.pause();
     using live = await readSse(`${other.url}/v1/events?types=slot.note`);
-    expect(other.services.events.readers).toBe(2);
+    expect(other.services.events.subscribers).toBe(2);
     const text = 'x'.repeat(50_000);
     const count = 400;
     for (let number = 0; number < count; number += 1) {
       await tell(TEST_MODEL, 'slot.note', { number, text });
       await live.until(isNote(number));
     }
-    expect(other.services.events.readers).toBe(1);
+    expect(other.services.events.subscribers).toBe(1);
     let received = String(head[0]);
     slow.setEncoding('utf8');
     slow.on('data', (chunk) => {

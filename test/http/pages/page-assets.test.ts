@@ -2,11 +2,13 @@ import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import { ERROR_CODES } from '../../../src/core/errors.ts';
 import { ASSETS, modulesOf } from '../../../src/http/pages/assets.ts';
-import { jobPage } from '../../../src/http/pages/job-page.ts';
-import { jobsPage } from '../../../src/http/pages/jobs-page.ts';
-import { loginPage } from '../../../src/http/pages/login-page.ts';
-import { overviewPage } from '../../../src/http/pages/overview-page.ts';
-import { uploadPage } from '../../../src/http/pages/upload-page.ts';
+import {
+  jobPage,
+  jobsPage,
+  loginPage,
+  overviewPage,
+  uploadPage,
+} from '../../../src/http/pages/dashboard-pages.ts';
 
 const FOLDER = new URL('../../../src/http/pages/assets/', import.meta.url);
 const read = (name: string): string => readFileSync(new URL(name, FOLDER), 'utf8');

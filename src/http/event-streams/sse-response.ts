@@ -1,23 +1,22 @@
-/** A response that is a stream of server-sent events, and never holds more than so much for a client that reads slowly. */
+/** A response that is a stream of server-sent events. It buffers a bounded number of bytes for a client that reads slowly. */
 import { once } from 'node:events';
 import type { Request, Response } from 'express';
 import { WavepoolError } from '../../core/errors.ts';
 import type { Logger } from '../../core/logger.ts';
+import { type Every, HEARTBEAT_MS } from '../events/event-broadcaster.ts';
 
 export interface SseOptions {
   readonly req: Request;
   readonly res: Response;
   /** Ends the stream. */
   readonly signal: AbortSignal;
-  /** A client that leaves more than this unread is cut off. */
+  /** A client that leaves more than this unread is disconnected. */
   readonly maxBufferedBytes: number;
   readonly logger: Logger;
 }
 
-/** How soon a browser that lost its connection comes back. */
+/** Tells browsers how soon to reconnect. */
 export const RETRY_HINT = 'retry: 2000\n';
-/** For proxies and clients that take silence for an end. */
-export const HEARTBEAT_MS = 15_000;
 export const HEARTBEAT = ': heartbeat\n\n';
 
 export class SseResponse {
@@ -39,8 +38,8 @@ export class SseResponse {
   }
 
   /**
-   * Sends the head. What goes wrong until then can still be told as a problem.
-   * @throws {WavepoolError} SHUTTING_DOWN when the stream was to end before
+   * Sends the headers. Until then an error can still be answered with a problem.
+   * @throws {WavepoolError} SHUTTING_DOWN when the stream was ended before
    */
   open(): void {
     const { req, res } = this.#options;
@@ -50,14 +49,14 @@ export class SseResponse {
     res.status(200).set({
       'Content-Type': 'text/event-stream; charset=utf-8',
       'Cache-Control': 'no-cache, no-transform',
-      // Proxies would wait for more.
+      // Without this header proxies would collect events before they pass them on.
       'X-Accel-Buffering': 'no',
     });
     res.flushHeaders();
     if (req.method === 'HEAD') this.end();
   }
 
-  /** A client that has not taken enough of what was written before is cut off. */
+  /** Disconnects a client that has not yet read enough of what was written before. */
   write(chunk: string | Buffer): void {
     const { res, maxBufferedBytes, logger } = this.#options;
     if (this.#ended.signal.aborted || chunk.length === 0) return;
@@ -67,7 +66,12 @@ export class SseResponse {
       return;
     }
     logger.info({ bufferedBytes }, 'a slow reader of events is cut off');
-    this.cutOff();
+    this.disconnect();
+  }
+
+  /** Writes heartbeats from now on. Returns a function that ends them. */
+  startHeartbeats(every: Every): () => void {
+    return every(HEARTBEAT_MS, () => this.write(HEARTBEAT));
   }
 
   /** Resolves when the client has taken what was written, or has gone. */
@@ -77,8 +81,8 @@ export class SseResponse {
     await once(res, 'drain', { signal: this.#ended.signal }).catch(() => undefined);
   }
 
-  /** Without an end, so that the client knows that there is more. */
-  cutOff(): void {
+  /** Breaks the connection without a proper end, so that the client knows that there is more. */
+  disconnect(): void {
     this.#ended.abort();
     this.#options.res.destroy();
   }

@@ -5,8 +5,8 @@ import type { BatchView } from '../../core/job/batch.ts';
 import type { JobId, UploadId } from '../../core/job/job.ts';
 import { isUploadOwner, NO_TENANT } from '../../queue/access/upload-owners.ts';
 import type { FoundJob } from '../../queue/queue-registry.ts';
-import { type Caller, mayKnow } from '../auth/caller.ts';
 import type { Services } from '../services.ts';
+import { type Caller, maySee } from './caller.ts';
 
 /** What every request has. */
 export interface CallContext {
@@ -17,14 +17,14 @@ export interface CallContext {
 /** @throws {WavepoolError} JOB_NOT_FOUND, REDIS_UNAVAILABLE */
 export async function ownJob(id: JobId, { services, caller }: CallContext): Promise<FoundJob> {
   const found = await services.queues.get(id);
-  if (mayKnow(caller, found.view.data.tenant)) return found;
+  if (maySee(caller, found.view.data.tenant)) return found;
   throw new WavepoolError('JOB_NOT_FOUND', id);
 }
 
 /** @throws {WavepoolError} BATCH_NOT_FOUND, REDIS_UNAVAILABLE */
 export async function ownBatch(id: string, { services, caller }: CallContext): Promise<BatchView> {
   const view = await services.batches.get(id);
-  if (mayKnow(caller, view.tenant)) return view;
+  if (maySee(caller, view.tenant)) return view;
   throw new WavepoolError('BATCH_NOT_FOUND', id);
 }
 
@@ -34,7 +34,7 @@ export async function assertOwnDelivery(
   { services, caller }: CallContext,
 ): Promise<void> {
   if (caller.tenant === undefined) return;
-  if (mayKnow(caller, await services.webhooks.deliveries.tenantOf(id))) return;
+  if (maySee(caller, await services.webhooks.deliveries.tenantOf(id))) return;
   throw new WavepoolError('DELIVERY_NOT_FOUND', id);
 }
 

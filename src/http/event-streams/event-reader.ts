@@ -1,13 +1,16 @@
-/** A client that reads the events of many queues. */
+/** The two kinds of subscribers behind `GET /v1/events`: one for all events, one for the events of a tenant. */
 import type { JobTenants } from '../../queue/tenants/job-tenants.ts';
-import type { EventBatch, IdentifiedEvent } from './event-batch.ts';
-import type { EventFilter } from './event-filter.ts';
-import type { LiveReader } from './event-hub.ts';
-import type { FeedEvent } from './feed-event.ts';
+import type {
+  BroadcastEvent,
+  EventChunk,
+  EventFilter,
+  IdentifiedEvent,
+} from '../events/broadcast-event.ts';
+import type { EventSubscriber } from '../events/event-broadcaster.ts';
 import type { SseResponse } from './sse-response.ts';
 
-/** Sends what the filter lets through, as it comes. */
-export class EventReader implements LiveReader {
+/** Sends the events that the filter lets through. */
+export class EventReader implements EventSubscriber {
   readonly #client: SseResponse;
   readonly #filter: EventFilter;
 
@@ -16,27 +19,31 @@ export class EventReader implements LiveReader {
     this.#filter = filter;
   }
 
-  take(batch: EventBatch): void {
-    this.#client.write(batch.encode(this.#filter));
+  onEvents(chunk: EventChunk): void {
+    this.#client.write(chunk.encode(this.#filter));
   }
 
-  /** An id without an event moves a client on that no event was for. */
-  beat(id: string): void {
-    this.#client.write(`: heartbeat\nid: ${id}\n\n`);
+  onHeartbeat(id: string): void {
+    this.#client.write(heartbeatWithId(id));
   }
 
   wantsModel(model: string): boolean {
     return this.#filter.wantsModel(model);
   }
 
-  cutOff(): void {
-    this.#client.cutOff();
+  onGap(): void {
+    this.#client.disconnect();
   }
 
-  /** Resolves when everything that was taken is on its way. */
+  /** Resolves when the client has taken enough of what was sent. */
   async settled(): Promise<void> {
     await this.#client.drained();
   }
+}
+
+/** The id moves a client on for which there was no event. */
+function heartbeatWithId(id: string): string {
+  return `: heartbeat\nid: ${id}\n\n`;
 }
 
 export interface TenantReaderOptions {
@@ -46,11 +53,11 @@ export interface TenantReaderOptions {
   readonly tenants: JobTenants;
 }
 
-/** Events that wait to be looked up. */
+/** A client for which more events than this wait to be looked up is disconnected. */
 const MOST_WAITING = 20_000;
 
-/** Sends the events of one tenant's jobs and batches; the others' are found out first. */
-export class TenantReader implements LiveReader {
+/** Sends the events of one tenant's jobs and batches. The tenants of the jobs are looked up first. */
+export class TenantReader implements EventSubscriber {
   readonly #options: TenantReaderOptions;
   #waiting = 0;
   #last: Promise<void> = Promise.resolve();
@@ -59,32 +66,32 @@ export class TenantReader implements LiveReader {
     this.#options = options;
   }
 
-  take({ events }: EventBatch): void {
+  onEvents({ events }: EventChunk): void {
     const { client, filter } = this.#options;
     const wanted = events.filter(({ event }) => filter.wants(event));
     this.#waiting += wanted.length;
     if (this.#waiting > MOST_WAITING) {
-      client.cutOff();
+      client.disconnect();
       return;
     }
     this.#enqueue(async () => {
       const own = await this.#ownOf(wanted);
       this.#waiting -= wanted.length;
-      client.write(own.map(({ id, event }) => event.frame(id)).join(''));
+      client.write(own.map(({ id, event }) => event.encode(id)).join(''));
     });
   }
 
-  /** After what still waits: its id says that nothing does. */
-  beat(id: string): void {
-    this.#enqueue(() => this.#options.client.write(`: heartbeat\nid: ${id}\n\n`));
+  /** The heartbeat waits behind earlier events, because its id says that the client has them. */
+  onHeartbeat(id: string): void {
+    this.#enqueue(() => this.#options.client.write(heartbeatWithId(id)));
   }
 
   wantsModel(model: string): boolean {
     return this.#options.filter.wantsModel(model);
   }
 
-  cutOff(): void {
-    this.#options.client.cutOff();
+  onGap(): void {
+    this.#options.client.disconnect();
   }
 
   async settled(): Promise<void> {
@@ -93,8 +100,8 @@ export class TenantReader implements LiveReader {
   }
 
   #enqueue(task: () => Promise<void> | void): void {
-    // Whoever cannot be served comes back.
-    this.#last = this.#last.then(task).catch(() => this.#options.client.cutOff());
+    // When a lookup fails, the client is disconnected; it comes back and reads on.
+    this.#last = this.#last.then(task).catch(() => this.#options.client.disconnect());
   }
 
   async #ownOf(events: readonly IdentifiedEvent[]): Promise<IdentifiedEvent[]> {
@@ -112,8 +119,8 @@ export class TenantReader implements LiveReader {
   }
 }
 
-/** Events of batches say whose they are, and others may. */
-function tenantOf({ event }: FeedEvent): unknown {
+/** The tenant that the event itself names. Events of batches always name one. */
+function tenantOf({ event }: BroadcastEvent): unknown {
   if (event === undefined) return undefined;
   if ('tenant' in event) return event.tenant;
   if (!('data' in event)) return undefined;

@@ -1,9 +1,9 @@
 /** What belongs to one request from its first middleware on: its id, its logger, its end. */
 import { randomUUID } from 'node:crypto';
 import type { RequestHandler, Response } from 'express';
-import type { Logger } from '../core/logger.ts';
-import { type Caller, NOBODY } from './auth/caller.ts';
-import type { Services } from './services.ts';
+import type { Logger } from '../../core/logger.ts';
+import { type Caller, NOBODY } from '../auth/caller.ts';
+import type { Services } from '../services.ts';
 
 export interface RequestContext {
   readonly requestId: string;

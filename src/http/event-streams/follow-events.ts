@@ -1,4 +1,4 @@
-/** Brings a reader of many queues from where it was to now, and lets it join those who are told as things happen. */
+/** The event stream of many queues: brings a client from where it was to the present, then subscribes it to new events. */
 import {
   decodePositions,
   encodePositions,
@@ -13,20 +13,19 @@ import {
   type StreamEvent,
 } from '../../queue/events/event-history.ts';
 import { queueNameOf } from '../../queue/redis/queue-names.ts';
+import { BroadcastEvent, EventChunk, encodeEvent } from '../events/broadcast-event.ts';
+import type { EventSubscriber } from '../events/event-broadcaster.ts';
 import type { Services } from '../services.ts';
-import { EventBatch } from './event-batch.ts';
-import type { LiveReader } from './event-hub.ts';
-import { eventFrame, FeedEvent } from './feed-event.ts';
 import { RETRY_HINT, type SseResponse } from './sse-response.ts';
 
 export interface FollowOptions {
   readonly client: SseResponse;
-  readonly reader: LiveReader & { settled(): Promise<void> };
-  /** The last event that the reader was told. */
+  readonly reader: EventSubscriber & { settled(): Promise<void> };
+  /** The id of the last event that the client got. */
   readonly lastEventId: string | undefined;
 }
 
-/** Events that are read at once for a reader who comes back. */
+/** How many events are read at once for a client that comes back. */
 const PAGE = 500;
 
 /**
@@ -34,44 +33,43 @@ const PAGE = 500;
  * @throws {WavepoolError} REDIS_UNAVAILABLE before the response has begun
  */
 export async function followEvents(services: Services, options: FollowOptions): Promise<void> {
-  await services.events.refresh();
+  await services.events.followQueues();
   await new EventFollower(services, options).run();
 }
 
 class EventFollower {
   readonly #services: Services;
   readonly #options: FollowOptions;
-  /** Of this reader. A model that it never heard of is new to it from the beginning. */
+  /** Where the client is in each queue. A queue that it has never got events of begins for it with the first event. */
   readonly #positions: Map<ModelId, StreamId>;
   readonly #lost: ModelId[] = [];
 
   constructor(services: Services, options: FollowOptions) {
     this.#services = services;
     this.#options = options;
-    const { events: hub } = services;
-    this.#positions = hub.positions;
+    this.#positions = services.events.positions;
     if (options.lastEventId === undefined) return;
-    const told = decodePositions(options.lastEventId);
-    if (told === undefined) this.#lost.push(...this.#wanted());
+    const last = decodePositions(options.lastEventId);
+    if (last === undefined) this.#lost.push(...this.#wanted());
     else
       for (const model of this.#wanted())
-        this.#positions.set(model, told.get(model) ?? STREAM_START);
+        this.#positions.set(model, last.get(model) ?? STREAM_START);
   }
 
   async run(): Promise<void> {
     const { client, reader } = this.#options;
-    const { events: hub } = this.#services;
-    await this.#resetVanished();
+    const { events: broadcaster } = this.#services;
+    await this.#waitForPositions();
     client.open();
     client.write(`${RETRY_HINT}id: ${this.#id()}\n\n`);
-    this.#tellLost();
+    this.#sendLost();
     await this.#catchUp();
     if (client.ended.aborted) return;
-    // Nothing happens between these two.
-    this.#take(hub.after(this.#positions));
-    const leave = hub.join(reader);
+    // No event can come between reading memory and subscribing: both happen in one turn.
+    this.#send(broadcaster.inMemoryAfter(this.#positions));
+    const unsubscribe = broadcaster.subscribe(reader);
     await client.whenEnded();
-    leave();
+    unsubscribe();
   }
 
   #wanted(): ModelId[] {
@@ -87,16 +85,19 @@ class EventFollower {
     return this.#positions.get(model) ?? STREAM_START;
   }
 
-  /** Places that this server has not got to: it is a moment behind another one, or Redis has lost them. */
-  async #resetVanished(): Promise<void> {
-    const { events: hub, queues } = this.#services;
+  /**
+   * The client may name positions that this server has not reached: another server was a moment ahead, for which this waits,
+   * or Redis has lost them.
+   */
+  async #waitForPositions(): Promise<void> {
+    const { events: broadcaster, queues } = this.#services;
     const { client } = this.#options;
     for (const model of this.#wanted()) {
       const isAhead = (): boolean =>
-        isAfter(this.#position(model), hub.positions.get(model) ?? STREAM_START);
+        isAfter(this.#position(model), broadcaster.positions.get(model) ?? STREAM_START);
       if (!isAhead()) continue;
       if (await isPositionKept(queues.connection, queueNameOf(model), this.#position(model))) {
-        while (isAhead() && !client.ended.aborted) await hub.moved(client.ended);
+        while (isAhead() && !client.ended.aborted) await broadcaster.nextEvents(client.ended);
       } else this.#lose(model);
     }
   }
@@ -104,17 +105,17 @@ class EventFollower {
   async #catchUp(): Promise<void> {
     const { client, reader } = this.#options;
     while (!client.ended.aborted) {
-      const behind = this.#firstBehind();
-      if (behind === undefined) return;
-      await this.#readPage(behind);
-      this.#tellLost();
+      const missing = this.#firstMissing();
+      if (missing === undefined) return;
+      await this.#readPage(missing);
+      this.#sendLost();
       await reader.settled();
     }
   }
 
-  #firstBehind(): { model: ModelId; upTo: StreamId } | undefined {
+  #firstMissing(): { model: ModelId; upTo: StreamId } | undefined {
     for (const model of this.#wanted()) {
-      const upTo = this.#services.events.behind(model, this.#position(model));
+      const upTo = this.#services.events.missingUpTo(model, this.#position(model));
       if (upTo !== undefined) return { model, upTo };
     }
     return undefined;
@@ -125,34 +126,33 @@ class EventFollower {
     const range = { after: this.#position(model), upTo, count: PAGE };
     const { events, complete } = await readEventPage(connection, queueNameOf(model), range);
     if (!complete) return this.#lose(model);
-    this.#take(events.flatMap((raw) => this.#readable(model, raw)));
+    this.#send(events.flatMap((raw) => this.#toBroadcast(model, raw)));
     const reached = events.length < PAGE ? upTo : events.at(-1)?.id;
     this.#positions.set(model, reached ?? upTo);
   }
 
-  #readable(model: ModelId, raw: StreamEvent): FeedEvent[] {
-    const event = FeedEvent.of(model, raw);
+  #toBroadcast(model: ModelId, raw: StreamEvent): BroadcastEvent[] {
+    const event = BroadcastEvent.of(model, raw);
     return event === undefined ? [] : [event];
   }
 
-  /** Under ids of this reader: it takes queue by queue what the others took mixed. */
-  #take(events: readonly FeedEvent[]): void {
-    const batch = events.map((event) => {
+  /** The ids are this client's own: it gets queue by queue what others got in the order of time. */
+  #send(events: readonly BroadcastEvent[]): void {
+    const identified = events.map((event) => {
       this.#positions.set(event.model, event.raw.id);
       return { id: this.#id(), event };
     });
-    this.#options.reader.take(new EventBatch(batch));
+    this.#options.reader.onEvents(new EventChunk(identified));
   }
 
   #lose(model: ModelId): void {
-    const { events: hub } = this.#services;
     this.#lost.push(model);
-    this.#positions.set(model, hub.positions.get(model) ?? STREAM_START);
+    this.#positions.set(model, this.#services.events.positions.get(model) ?? STREAM_START);
   }
 
-  #tellLost(): void {
+  #sendLost(): void {
     const models = this.#lost.splice(0);
     if (models.length === 0) return;
-    this.#options.client.write(eventFrame(this.#id(), { type: 'stream.reset', models }));
+    this.#options.client.write(encodeEvent(this.#id(), { type: 'stream.reset', models }));
   }
 }

@@ -1,6 +1,6 @@
 /** Refuses jobs when too many wait. */
-import { WavepoolError } from '../../core/errors.ts';
-import type { AudioQueue } from '../../queue/audio-queue.ts';
+import { WavepoolError } from '../core/errors.ts';
+import type { AudioQueue } from '../queue/audio-queue.ts';
 
 /** Counting costs a call: between two counts what was added here is known anyway. */
 const RECOUNT_MS = 250;

@@ -1,9 +1,9 @@
 /** A route: what the documentation says of it, and what it does. One declaration is both registered and documented. */
 import type { Request, Response } from 'express';
-import type { Logger } from '../core/logger.ts';
-import type { RouteDoc, Schema } from '../core/openapi.ts';
-import type { Caller } from './auth/caller.ts';
-import type { Services } from './services.ts';
+import type { Logger } from '../../core/logger.ts';
+import type { RouteDoc, Schema } from '../../core/openapi.ts';
+import type { Caller } from '../auth/caller.ts';
+import type { Services } from '../services.ts';
 
 /** What a schema lets through; nothing without a schema. */
 export type Parsed<Part extends Schema | undefined> = Part extends Schema
@@ -50,7 +50,7 @@ export interface RouteDeclaration<
   readonly query?: Q & Schema;
   readonly headers?: H & Schema;
   readonly body?: B & Schema;
-  /** Of JSON; @defaultValue `maxBodyBytes` of the settings */
+  /** The limit for a JSON body. @defaultValue 1 MiB */
   readonly maxBodyBytes?: number;
   handle(
     request: RouteRequest<Parsed<P>, Parsed<Q>, Parsed<H>, Parsed<B>>,

@@ -1,10 +1,10 @@
 /** Everything that goes wrong becomes problem details (RFC 9457) with a code of the error table. */
 
 import type { ErrorRequestHandler, Request, Response } from 'express';
-import { WavepoolError } from '../core/errors.ts';
-import { openAiErrorOf, type ProblemDetails, problemOf } from '../core/http/problem.ts';
+import { WavepoolError } from '../../core/errors.ts';
+import { openAiErrorOf, type ProblemDetails, problemOf } from '../../core/http/problem.ts';
+import type { Services } from '../services.ts';
 import { requestContext } from './request-context.ts';
-import type { Services } from './services.ts';
 
 export const PROBLEM_TYPE = 'application/problem+json';
 

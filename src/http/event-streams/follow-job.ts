@@ -1,4 +1,4 @@
-/** The story of one job for one client, from a snapshot or from where it was, until the job has ended. */
+/** The event stream of one job: from a snapshot, or from where the client was, until the job has ended. */
 import {
   decodeJobPosition,
   encodeJobPosition,
@@ -8,24 +8,23 @@ import {
 } from '../../core/http/event-position.ts';
 import { JOB_END_EVENTS, type ServiceEvent } from '../../core/http/events.ts';
 import type { AudioQueue } from '../../queue/audio-queue.ts';
-import { isPositionKept, readEventPage } from '../../queue/events/event-history.ts';
+import { isPositionKept } from '../../queue/events/event-history.ts';
 import { readLastEventId } from '../../queue/events/job-ends.ts';
 import type { WatchedSegment } from '../../queue/events/segment-feed.ts';
 import { readSegments } from '../../queue/events/segment-stream.ts';
 import { endEvent } from '../../queue/events/service-events.ts';
 import type { JobView } from '../../queue/jobs/job-view.ts';
 import type { FoundJob } from '../../queue/queue-registry.ts';
+import { type BroadcastEvent, encodeEvent } from '../events/broadcast-event.ts';
+import type { JobSubscriber } from '../events/event-broadcaster.ts';
 import { jobResource } from '../resources/job-resource.ts';
 import type { Services } from '../services.ts';
-import type { JobReader } from './event-hub.ts';
-import { eventFrame, FeedEvent } from './feed-event.ts';
+import { readMissedEvents } from './missed-events.ts';
 import { HEARTBEAT, RETRY_HINT, type SseResponse } from './sse-response.ts';
-
-const PAGE = 1_000;
 
 /**
  * Resolves when the stream has ended.
- * @returns false, having written nothing, when the client knows of the job's end already
+ * @returns false, having written nothing, when the client has been sent the job's end before
  * @throws {WavepoolError} JOB_NOT_FOUND, REDIS_UNAVAILABLE before the response has begun
  */
 export async function followJob(
@@ -34,18 +33,18 @@ export async function followJob(
   { client, lastEventId }: { client: SseResponse; lastEventId: string | undefined },
 ): Promise<boolean> {
   const { connection } = services.queues;
-  await services.events.refresh();
-  // In this order: what happens between the two is told after the snapshot, and twice is better than never.
+  await services.events.followQueues();
+  // The position is read first: what happens before the snapshot is then sent a second time, and not lost.
   const now = await readLastEventId(connection, queue.name);
   const { view } = await services.queues.get(id);
-  const told = lastEventId === undefined ? undefined : decodeJobPosition(lastEventId);
-  if (told?.endedAt !== undefined && told.endedAt === view.finishedAt) return false;
-  const resumes = told !== undefined && (await isPositionKept(connection, queue.name, told.event));
-  const position = resumes ? told : { event: now, segment: told?.segment ?? STREAM_START };
+  const last = lastEventId === undefined ? undefined : decodeJobPosition(lastEventId);
+  if (last?.endedAt !== undefined && last.endedAt === view.finishedAt) return false;
+  const resumes = last !== undefined && (await isPositionKept(connection, queue.name, last.event));
+  const position = resumes ? last : { event: now, segment: last?.segment ?? STREAM_START };
   const follower = new JobFollower({ services, queue, view, client, position });
   client.open();
   client.write(`${RETRY_HINT}\n`);
-  if (!resumes) follower.tellSnapshot();
+  if (!resumes) follower.sendSnapshot();
   await follower.run();
   return true;
 }
@@ -58,12 +57,12 @@ interface JobFollowerOptions {
   readonly position: JobPosition;
 }
 
-class JobFollower implements JobReader {
+class JobFollower implements JobSubscriber {
   readonly #options: JobFollowerOptions;
   #position: JobPosition;
-  /** An end that is the last thing known of the job. */
-  #end: FeedEvent | undefined;
-  #wasTold = false;
+  /** The latest event of the job, when that is an end. It is not sent yet. */
+  #end: BroadcastEvent | undefined;
+  #hasSentEvents = false;
   #catchingUp = true;
   #finishing = false;
   #stopWatching: () => void = () => undefined;
@@ -74,18 +73,24 @@ class JobFollower implements JobReader {
     this.#position = { event, segment };
   }
 
-  tellSnapshot(): void {
+  sendSnapshot(): void {
     this.#write({ type: 'job.snapshot', job: jobResource(this.#options.view) });
   }
 
   async run(): Promise<void> {
     const { services, queue, view, client } = this.#options;
-    await this.#catchUp();
-    // Nothing happens between memory and joining.
-    for (const event of services.events.after(new Map([[queue.model, this.#position.event]]))) {
-      if (event.model === queue.model && event.jobId === view.id) this.take(event);
+    const { model } = queue;
+    const after = this.#position.event;
+    const onEvent = (event: BroadcastEvent): void => {
+      if (event.jobId === view.id) this.onEvent(event);
+    };
+    const event = await readMissedEvents({ services, client, model, after, onEvent });
+    this.#position = { ...this.#position, event };
+    // No event can come between reading memory and subscribing: both happen in one turn.
+    for (const kept of services.events.inMemoryAfter(new Map([[model, this.#position.event]]))) {
+      if (kept.model === model) onEvent(kept);
     }
-    const leave = services.events.joinJob(queue.model, view.id, this);
+    const unsubscribe = services.events.subscribeToJob(model, view.id, this);
     this.#catchingUp = false;
     try {
       const end = this.#end?.event ?? this.#endOfView();
@@ -94,65 +99,38 @@ class JobFollower implements JobReader {
       await client.whenEnded();
     } finally {
       this.#stopWatching();
-      leave();
+      unsubscribe();
     }
   }
 
-  take(event: FeedEvent): void {
+  onEvent(event: BroadcastEvent): void {
     if (this.#finishing || !isAfter(event.raw.id, this.#position.event)) return;
-    // The job was tried once more.
-    if (this.#end !== undefined) this.#tell(this.#end);
+    // An event after an end means that the job was retried, so that end is an event like any other.
+    if (this.#end !== undefined) this.#send(this.#end);
     this.#end = undefined;
-    if (!JOB_END_EVENTS.has(event.type)) this.#tell(event);
-    else this.#hearEnd(event);
+    if (!JOB_END_EVENTS.has(event.type)) this.#send(event);
+    else this.#handleEnd(event);
   }
 
-  beat(): void {
+  onHeartbeat(): void {
     this.#options.client.write(HEARTBEAT);
   }
 
-  cutOff(): void {
-    this.#options.client.cutOff();
+  onGap(): void {
+    this.#options.client.disconnect();
   }
 
-  #hearEnd(event: FeedEvent): void {
+  #handleEnd(event: BroadcastEvent): void {
     this.#end = event;
-    // Never rejects.
+    // It never rejects.
     if (!this.#catchingUp && event.event !== undefined) void this.#finish(event.event);
   }
 
-  async #catchUp(): Promise<void> {
-    const { services, queue, view, client } = this.#options;
-    while (!client.ended.aborted) {
-      const { event: after } = this.#position;
-      const upTo = services.events.behind(queue.model, after);
-      if (upTo === undefined) return;
-      const range = { after, upTo, count: PAGE };
-      const { events, complete } = await readEventPage(
-        services.queues.connection,
-        queue.name,
-        range,
-      );
-      // It comes back, and gets a snapshot.
-      if (!complete) {
-        client.cutOff();
-        return;
-      }
-      for (const raw of events) {
-        const event = FeedEvent.of(queue.model, raw);
-        if (event?.jobId === view.id) this.take(event);
-      }
-      const reached = events.length < PAGE ? upTo : (events.at(-1)?.id ?? upTo);
-      this.#position = { ...this.#position, event: reached };
-      await client.drained();
-    }
-  }
-
-  /** Unless something newer was told: then the job was retried, or its end is on its way. */
+  /** Undefined when something newer was sent: then the job was retried, or its end follows. */
   #endOfView(): ServiceEvent | undefined {
     const { view, queue } = this.#options;
     const { finishedAt, outcome, failure } = view;
-    if (this.#wasTold || finishedAt === undefined) return undefined;
+    if (this.#hasSentEvents || finishedAt === undefined) return undefined;
     const about = { at: new Date(finishedAt).toISOString(), model: queue.model, jobId: view.id };
     if (outcome !== undefined) return endEvent(about, { kind: 'completed', outcome });
     return failure && endEvent(about, { kind: 'failed', failure });
@@ -163,11 +141,11 @@ class JobFollower implements JobReader {
     if (!view.data.partials) return;
     this.#stopWatching = services.segments.watch(
       { queue: queue.name, jobId: view.id, after: this.#position.segment },
-      (segments) => this.#tellSegments(segments),
+      (segments) => this.#sendSegments(segments),
     );
   }
 
-  #tellSegments(segments: readonly WatchedSegment[]): void {
+  #sendSegments(segments: readonly WatchedSegment[]): void {
     const { queue, view } = this.#options;
     for (const { id, segment } of segments) {
       this.#position = { ...this.#position, segment: id };
@@ -175,7 +153,7 @@ class JobFollower implements JobReader {
     }
   }
 
-  /** Every segment that was told can be read once the end is known. */
+  /** Sends the remaining segments, then the end. All segments can be read from Redis once the end is known. */
   async #finish(end: ServiceEvent): Promise<void> {
     const { services, queue, view, client } = this.#options;
     const { connection } = services.queues;
@@ -188,7 +166,7 @@ class JobFollower implements JobReader {
           { queue: queue.name, jobId: view.id, after },
         ]);
         if (segments.length === 0) break;
-        this.#tellSegments(segments);
+        this.#sendSegments(segments);
         await client.drained();
       }
       const endedAt = (await queue.get(view.id))?.finishedAt;
@@ -197,18 +175,18 @@ class JobFollower implements JobReader {
       this.#write(end);
       client.end();
     } catch {
-      // It comes back and reads on.
-      client.cutOff();
+      // The client comes back and reads on.
+      client.disconnect();
     }
   }
 
-  #tell(event: FeedEvent): void {
-    this.#wasTold = true;
+  #send(event: BroadcastEvent): void {
+    this.#hasSentEvents = true;
     this.#position = { ...this.#position, event: event.raw.id };
-    this.#options.client.write(event.frame(encodeJobPosition(this.#position)));
+    this.#options.client.write(event.encode(encodeJobPosition(this.#position)));
   }
 
   #write(event: ServiceEvent): void {
-    this.#options.client.write(eventFrame(encodeJobPosition(this.#position), event));
+    this.#options.client.write(encodeEvent(encodeJobPosition(this.#position), event));
   }
 }
