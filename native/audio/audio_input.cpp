@@ -20,8 +20,8 @@ namespace {
 // Frames per step: 100 ms at any rate, so a step overshoots little and is soon cancelled.
 constexpr int kStepsPerSecond = 10;
 
-// How far junk before the first MP3 frame may reach; and, where the tag before it lies about its
-// size, how far the tag itself may.
+// The most bytes of junk before the first MP3 frame. The second limit is for files with a tag that
+// lies about its size: there the tag itself is part of the junk.
 constexpr std::size_t kMp3SearchBytes = 64 * 1024;
 constexpr std::size_t kBrokenTagSearchBytes = 1024 * 1024;
 
@@ -137,7 +137,7 @@ std::unique_ptr<FrameReader> open_reader(const std::filesystem::path& file) {
     return open_mp3(file, tag_bytes);
 }
 
-// Whatever a file is called when it fails, its error names it.
+// Every error about a file names that file.
 [[noreturn]] void rethrow_naming(const std::filesystem::path& file, const Error& error) {
     const std::string_view detail = error.what();
     if (detail.find(file.string()) != std::string_view::npos) throw error;

@@ -12,7 +12,7 @@
 
 namespace wavepool::audio {
 
-/// One input being decoded, in steps, to 16 kHz mono f32 in its SampleStore. Nothing in it grows
+/// An input that is decoded in steps to 16 kHz mono f32 in its SampleStore. Nothing in it grows
 /// with the length of the input but what has been decoded and not yet released. Used by one thread
 /// at a time; `store()` by any.
 class AudioInput {

@@ -28,7 +28,7 @@ class SampleWriter {
     /// Appends the rest. Nothing may be written after.
     void finish();
 
-    /// What was odd about the channels so far.
+    /// Warnings about the channels of what has been written so far.
     [[nodiscard]] std::vector<Warning> warnings() const;
 
   private:

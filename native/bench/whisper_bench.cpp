@@ -49,7 +49,7 @@ Clips read_clips(const std::filesystem::path& folder, double longest) {
     return clips;
 }
 
-/// Of all threads: others may be computing on this machine.
+/// The CPU time of all threads of this process: other processes may be computing on this machine.
 double cpu_seconds() {
     timespec time{};
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);

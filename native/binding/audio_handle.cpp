@@ -17,7 +17,7 @@
 namespace wavepool::binding {
 namespace {
 
-/// What a step of decoding found, carried to the JS thread.
+/// The outcome of one step of decoding, for the JS thread.
 struct Progress {
     bool ended = false;
     std::vector<audio::Warning> warnings;

@@ -13,8 +13,8 @@
 
 namespace wavepool::binding {
 
-/// One input and the thread that decodes it: the shared decode threads for a file; one of its own
-/// for a pipe, which may stall for as long as its writer does.
+/// One input and what decodes it: a file uses the shared decode threads; a pipe has a thread of its
+/// own, since it may stall for as long as its writer does.
 struct AudioCore final : NativeWork {
     void cancel() noexcept override { token.cancel(); }
     void join() noexcept override { own_thread.reset(); }
@@ -26,7 +26,7 @@ struct AudioCore final : NativeWork {
     audio::SourceInfo info;
     std::vector<audio::Warning> warnings;
     std::shared_ptr<SampleStore> store;         ///< null once closed
-    CancelToken token;                          ///< of the opening or decode in progress
+    CancelToken token;                          ///< cancels the opening or decoding in progress
     std::unique_ptr<audio::SampleWriter> live;  ///< null unless JavaScript appends the samples
     bool decoding = false;
     bool ended = false;

@@ -20,11 +20,11 @@ namespace wavepool::binding {
 [[nodiscard]] std::string read_string(Napi::Value value, const char* what);
 /// An integer that a JavaScript number holds exactly.
 [[nodiscard]] std::int64_t read_integer(Napi::Value value, const char* what);
-/// As read_integer, bounded to what an int holds.
+/// Reads as read_integer() does, and refuses what an int cannot hold.
 [[nodiscard]] int read_int(Napi::Value value, const char* what);
 [[nodiscard]] TaskOptions read_task_options(Napi::Value value);
 
-/// What the sessions of a pool have in common: mode, threads, maxBatch and, if given,
+/// Reads the options that all sessions of a pool share: mode, threads, maxBatch and, if given,
 /// maxSegmentSeconds.
 [[nodiscard]] SessionOptions read_session_options(Napi::Value value);
 

@@ -19,15 +19,16 @@ class NativeWork {
   public:
     virtual ~NativeWork() = default;
 
-    /// Asks running work to end. JS thread.
+    /// Asks running work to end. Called on the JS thread.
     virtual void cancel() noexcept = 0;
-    /// Waits for it and ends the threads. JS thread, after cancel(), when nothing is started any
-    /// more.
+    /// Waits for running work and ends the threads. Called on the JS thread, after cancel(), when
+    /// nothing is started any more.
     virtual void join() noexcept = 0;
 };
 
-/// What belongs to one JavaScript environment (the main thread, or one worker_thread): its
-/// constructors, its threads, its way back. Used on the JS thread only.
+/// The native state of one JavaScript environment (the main thread, or one worker_thread): its
+/// constructors, its threads, and the queue of messages to its JS thread. Used on the JS thread
+/// only.
 ///
 /// When the environment closes with work running, everything is cancelled and waited for: its
 /// threads execute code that Node may unload next.

@@ -19,7 +19,7 @@ void JsThread::post(Message message) {
     const std::scoped_lock lock(mutex_);
     if (!open_) return;
     inbox_.push_back(std::move(message));
-    // One wake-up delivers the whole inbox.
+    // One wake-up delivers the whole inbox, so only its first message needs one.
     if (inbox_.size() == 1) {
         napi_call_threadsafe_function(wake_, nullptr, napi_tsfn_nonblocking);
     }
@@ -50,7 +50,7 @@ void JsThread::close() {
 }
 
 void JsThread::on_wake(napi_env env, napi_value, void* context, void*) {
-    // Without an environment Node is freeing its queue, and the context may be gone.
+    // Node calls without an environment while it frees its queue; the context may be gone then.
     if (env != nullptr) static_cast<JsThread*>(context)->deliver(env);
 }
 

@@ -11,17 +11,17 @@
 
 namespace wavepool::binding {
 
-/// What JavaScript waits for while native work runs. Lives on the JS thread only, so that no thread
-/// of ours ever holds, or destroys, a JavaScript value.
+/// A promise that JavaScript waits for while native work runs. It lives on the JS thread only, so
+/// that no other thread ever holds or destroys a JavaScript value.
 struct PendingCall {
     Napi::Promise::Deferred deferred;
     Napi::FunctionReference listener;  ///< empty unless the call reports progress
     std::shared_ptr<void> keep_alive;  ///< what must not die on the thread that runs the work
 };
 
-/// The way back to JavaScript, one per environment: any thread posts messages, which run on the JS
-/// thread in the order of posting. Keeps the event loop alive while calls are pending, and only
-/// then.
+/// A queue of messages to the JS thread, one per environment: any thread posts messages, which run
+/// on the JS thread in the order of posting. It keeps the event loop alive while calls are pending,
+/// and only then.
 class JsThread {
   public:
     using Message = std::function<void(Napi::Env, JsThread&)>;
@@ -30,11 +30,11 @@ class JsThread {
     JsThread(const JsThread&) = delete;
     JsThread& operator=(const JsThread&) = delete;
 
-    /// From any thread. After close() the message is dropped on the calling thread; it must
-    /// therefore hold no JavaScript values.
+    /// Callable from any thread. After close() the message is dropped on the calling thread; it
+    /// must therefore hold no JavaScript values.
     void post(Message message);
 
-    // The rest on the JS thread only.
+    // The following methods are called on the JS thread only.
 
     [[nodiscard]] std::uint64_t add(PendingCall call);
     /// Removes and returns a call that was added and not yet taken.

@@ -15,7 +15,8 @@
 namespace wavepool::binding {
 namespace {
 
-/// A batch on its way through an executor. Filled on the JS thread, then used by the executor's.
+/// A batch that an executor runs. It is filled on the JS thread, then used by the executor's
+/// thread.
 struct Batch {
     std::vector<TaskRequest> requests;
     std::vector<std::shared_ptr<StateCore>> states;  ///< by item; null without state
@@ -75,7 +76,7 @@ std::shared_ptr<Batch> read_batch(Napi::Value value) {
     return batch;
 }
 
-/// On the executor's thread.
+/// Runs a batch; called on the executor's thread.
 void execute(PoolCore& pool, std::size_t slot, Batch& batch,
              const std::shared_ptr<JsThread>& js_thread) {
     IVoiceTaskSession& session = pool.sessions->at(slot);
@@ -94,7 +95,7 @@ void execute(PoolCore& pool, std::size_t slot, Batch& batch,
     pool.slots[slot]->session_bytes = session.private_bytes();
 }
 
-/// On the JS thread, once the executor is free again.
+/// Settles the promise of a batch; called on the JS thread, once the executor is free again.
 void settle(Napi::Env env, JsThread& js, std::size_t slot, const Batch& batch) {
     const PendingCall call = js.take(batch.call_id);
     static_cast<PoolCore*>(call.keep_alive.get())->slots[slot]->running.clear();
@@ -198,7 +199,7 @@ Napi::Value PoolHandle::run(const Napi::CallbackInfo& info) {
         if (!info[2].IsFunction()) {
             throw Error(ErrorCode::kInvalidRequest, "onOutcome must be a function");
         }
-        // Only this thread starts work, so free now is free below.
+        // Only this thread starts work, so a slot that is free here is still free below.
         if (core()->slots[slot]->streaming || core()->slots[slot]->executor->busy()) {
             throw Error(ErrorCode::kSlotBusy, "slot " + std::to_string(slot));
         }

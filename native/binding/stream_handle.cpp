@@ -16,7 +16,8 @@ namespace {
 
 using StreamPtr = std::shared_ptr<StreamCore>;
 
-/// On its way through the slot's executor. Filled on the JS thread, then used by the executor's.
+/// A call that the slot's executor runs. It is filled on the JS thread, then used by the executor's
+/// thread.
 struct Call {
     enum class Kind { kStart, kPush, kFinish, kReset };
 
@@ -42,7 +43,7 @@ bool is_alive(const StreamCore& core) {
     return !core.pool->closed && core.pool->slots[core.slot]->executor != nullptr;
 }
 
-/// On the executor's thread.
+/// Runs a call; called on the executor's thread.
 void execute(PoolCore& pool, std::size_t index, Call& call) {
     PoolCore::Slot& slot = *pool.slots[index];
     try {
@@ -70,7 +71,7 @@ Napi::Value value_of(Napi::Env env, const Call& call, const StreamPtr& core) {
     return call.result ? to_js(env, *call.result) : env.Undefined();
 }
 
-/// On the JS thread, once the executor is free again.
+/// Settles the promise of a call; called on the JS thread, once the executor is free again.
 void settle(Napi::Env env, JsThread& js, const Call& call) {
     const PendingCall pending = js.take(call.id);
     const auto core = std::static_pointer_cast<StreamCore>(pending.keep_alive);
@@ -102,7 +103,8 @@ Napi::Promise dispatch(Napi::Env env, const StreamPtr& core, std::shared_ptr<Cal
     PoolCore& pool = *core->pool;
     PoolCore::Slot& slot = *pool.slots[core->slot];
     slot.running = {core->token};
-    // Neither owns the pool, whose executor it would have to end.
+    // The functions do not own the pool: the last owner ends the executor, which must not happen on
+    // the executor's own thread.
     slot.executor->start(
         [&pool, index = core->slot, call] { execute(pool, index, *call); },
         [call, js_thread = core->js_thread] {

@@ -23,12 +23,12 @@ struct StreamCore {
     CancelToken token = CancelToken::create();
     bool open = false;     ///< started and not ended: the slot is this stream's
     bool calling = false;  ///< a call runs on the slot's executor
-    /// Asked to reset while a call was running: these wait for its end.
+    /// Whether a reset was asked for while a call was running. Such resets wait for its end.
     bool reset_asked = false;
     std::vector<Napi::Promise::Deferred> waiting_resets;
 };
 
-/// What collects the handle resets an open stream.
+/// A handle to a stream. When it is garbage-collected, a stream that is still open is reset.
 class StreamHandle : public Wrapped<StreamHandle, StreamCore> {
   public:
     static constexpr napi_type_tag kTypeTag{0x2c6f4b1d90ea4735, 0xb81d5e7a4f0c62d9};

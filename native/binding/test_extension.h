@@ -7,8 +7,8 @@
 
 namespace wavepool::binding {
 
-/// What the test addon has beyond the published one, implemented with the tests. Compiled only with
-/// WAVEPOOL_TEST_ADDON.
+/// The functions that only the test addon has. They are implemented with the tests and compiled
+/// only with WAVEPOOL_TEST_ADDON.
 [[nodiscard]] std::span<const Family> test_families();
 
 /// Arms or disarms a fault for the whole process. Throws Error{kInvalidRequest} for an unknown
@@ -16,7 +16,7 @@ namespace wavepool::binding {
 void set_fault(std::string_view name, bool armed);
 void clear_faults();
 
-/// What of the test families exists in this process.
+/// How many objects of the test families exist in this process.
 struct LiveObjects {
     int weights = 0;
     int sessions = 0;

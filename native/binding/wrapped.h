@@ -10,9 +10,9 @@
 
 namespace wavepool::binding {
 
-/// What every wrapped class shares: a share of native state, and a type tag, so that an object of
-/// another class is refused as an argument instead of being reinterpreted. `Handle` provides
-/// `kTypeTag`; only native code constructs it.
+/// The base of every wrapped class: it shares ownership of native state, and has a type tag, so
+/// that an object of another class is refused as an argument instead of being reinterpreted.
+/// `Handle` provides `kTypeTag`; only native code constructs it.
 template <typename Handle, typename Core>
 class Wrapped : public Napi::ObjectWrap<Handle> {
   public:

@@ -4,9 +4,9 @@
 
 namespace wavepool {
 
-/// What results and admitted slot counts depend on. `identity` is a hash over the native sources
-/// (tests and benchmarks excepted), ggml's version, the compiler, its flags and the kernel path: it
-/// changes when any of them does, and not when the same tree is built again elsewhere.
+/// The build that results and admitted slot counts depend on. `identity` is a hash over the native
+/// sources (tests and benchmarks excepted), ggml's version, the compiler, its flags and the kernel
+/// path: it changes when any of them does, and not when the same tree is built again elsewhere.
 struct BuildInfo {
     std::string_view identity;
     std::string_view ggml;

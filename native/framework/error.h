@@ -38,8 +38,8 @@ class Error : public std::runtime_error {
     ErrorCode code_;
 };
 
-/// Inside a catch block: whatever is being handled, as an Error. Allocation failures become
-/// kInsufficientMemory, everything unknown kInternal.
+/// The exception that is being handled, as an Error; to be called inside a catch block. Allocation
+/// failures become kInsufficientMemory, everything unknown kInternal.
 [[nodiscard]] Error error_from_current_exception();
 
 }  // namespace wavepool

@@ -9,7 +9,7 @@
 
 namespace wavepool {
 
-/// What is wrong with a JSON text and at which byte, counted from 1, it was noticed. JSON comes
+/// An error in a JSON text. It tells what is wrong and at which byte, counted from 1. JSON comes
 /// with model files, so its code is kModelFileInvalid.
 class JsonError : public Error {
   public:

@@ -70,7 +70,7 @@ std::string valid_utf8(std::string_view text) {
             text.remove_prefix(length);
             continue;
         }
-        // One mark for a broken character, however many of its bytes are there.
+        // A broken character becomes one U+FFFD, however many of its bytes are there.
         text.remove_prefix(1);
         while (!text.empty() && is_continuation(text.front())) text.remove_prefix(1);
         result += kReplacement;

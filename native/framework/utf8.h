@@ -16,10 +16,10 @@ namespace wavepool {
 /// The code point of a well-formed character.
 [[nodiscard]] char32_t code_point(std::string_view character) noexcept;
 
-/// With U+FFFD for each broken character and without NUL.
+/// The text with U+FFFD in place of each broken character, and without NUL.
 [[nodiscard]] std::string valid_utf8(std::string_view text);
 
-/// Without white space (ASCII) at either end.
+/// The text without ASCII white space at either end.
 [[nodiscard]] std::string_view trimmed(std::string_view text) noexcept;
 
 }  // namespace wavepool

@@ -20,7 +20,7 @@ class WorkerThreads {
     WorkerThreads(const WorkerThreads&) = delete;
     WorkerThreads& operator=(const WorkerThreads&) = delete;
 
-    /// From any thread. `job` must not throw.
+    /// Queues a job; callable from any thread. `job` must not throw.
     void post(std::function<void()> job);
 
   private:

@@ -24,7 +24,7 @@ class ByteReader {
     /// Reads `ahead` bytes after the position without moving. Nothing where that is impossible.
     [[nodiscard]] virtual std::size_t peek(std::uint64_t ahead, std::span<std::uint8_t> out) = 0;
 
-    /// Bytes from here to the end, where that is known before reading them.
+    /// The number of bytes from here to the end, where it is known without reading them.
     [[nodiscard]] virtual std::optional<std::uint64_t> remaining() const = 0;
 };
 

@@ -12,7 +12,7 @@ class PipeReader final : public ByteReader {
     /// Owns the descriptor from here on, also when it throws Error{kInvalidRequest}.
     PipeReader(int descriptor, int stall_timeout_ms);
 
-    /// Also throws Error{kInputUndecodable} when the writer stalls.
+    /// Throws as ByteReader::read() does, and Error{kInputUndecodable} when the writer stalls.
     std::size_t read(std::span<std::uint8_t> out, const CancelToken& cancel) override;
     bool skip(std::uint64_t bytes, const CancelToken& cancel) override;
     [[nodiscard]] std::size_t peek(std::uint64_t ahead, std::span<std::uint8_t> out) override;

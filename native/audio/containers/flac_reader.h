@@ -37,7 +37,7 @@ class FlacReader final : public FrameReader {
     bool first_frame_pending_ = false;
     bool bytes_ended_ = false;
     bool ended_ = false;
-    CancelToken cancel_;          ///< of the running call
+    CancelToken cancel_;          ///< the token of the running call
     std::exception_ptr failure_;  ///< must not pass through the decoder
     // Last: it pulls from the members above.
     std::optional<FlacStreamDecoder> decoder_;

@@ -11,12 +11,12 @@
 
 namespace wavepool::audio {
 
-/// What any reader accepts. Outside lies damage or an attack, not sound.
+/// The limits that every reader enforces. What exceeds them is damage or an attack, not sound.
 inline constexpr int kMinSampleRate = 1000;
 inline constexpr int kMaxSampleRate = 384000;
 inline constexpr int kMaxChannels = 64;
 
-/// What the container says, or what was found where it lies.
+/// The format of an input: what its container says or, where that is wrong, what was found.
 struct SourceInfo {
     std::string container;  ///< "wav", "mp3", "flac"
     std::string codec;      ///< "pcm_s24le", "pcm_mulaw", "mp3", …

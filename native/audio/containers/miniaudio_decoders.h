@@ -11,7 +11,7 @@ namespace wavepool::audio {
 /// The largest frame of any MPEG layer, both channels together.
 inline constexpr std::size_t kMaxMp3FrameSamples = 2304;
 
-/// One MPEG audio stream, frame by frame; what frames are is for the caller to find.
+/// Decodes one MPEG audio stream frame by frame. The caller finds where the frames are.
 class Mp3FrameDecoder {
   public:
     Mp3FrameDecoder();

@@ -19,17 +19,18 @@ struct Mp3Header {
 
     static constexpr std::size_t kBytes = 4;
 
-    /// Nothing where no frame starts. Free-format frames, of unknown length, count as none.
+    /// The header at the start of `bytes`, or nothing where no frame starts. Free-format frames, of
+    /// unknown length, count as none.
     [[nodiscard]] static std::optional<Mp3Header> parse(
         std::span<const std::uint8_t> bytes) noexcept;
 
-    /// Whether both can belong to one stream.
+    /// Whether both headers can belong to one stream.
     [[nodiscard]] bool matches(const Mp3Header& other) const noexcept {
         return version == other.version && layer == other.layer && sample_rate == other.sample_rate;
     }
 };
 
-/// What an encoder notes in a first frame that holds no sound ("Xing", "Info").
+/// The note ("Xing", "Info") that an encoder writes into a first frame without sound.
 struct Mp3EncoderNote {
     std::uint64_t frames = 0;         ///< 0: not noted
     std::size_t delay_samples = 0;    ///< to drop from the start, the decoder's own included

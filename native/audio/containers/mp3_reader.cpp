@@ -17,7 +17,7 @@ constexpr std::size_t kFramesToTrust = 4;
 constexpr std::size_t kFramesToResume = 2;
 // A damaged frame may decode to anything.
 constexpr float kMaxMagnitude = 16;
-// What may follow the last frame without being worth a word: tags, padding.
+// Bytes after the last frame that need no warning: tags, padding.
 constexpr std::size_t kQuietTrailingBytes = 4096;
 
 [[noreturn]] void refuse(const std::string& why) {
@@ -162,7 +162,8 @@ bool Mp3Reader::decode_frame(const CancelToken& cancel) {
     }
     // Samples per channel that this frame stands for.
     std::size_t end = pcm_.empty() ? 0 : header->frame_samples;
-    // Only where the stream really ends as its note says: streams are also joined to longer ones.
+    // Padding is dropped only where the stream really ends as its note says: streams are also
+    // joined to longer ones.
     if (decoded_frames_ == noted_frames_ &&
         (!fill(Mp3Header::kBytes, cancel) || !Mp3Header::parse(ahead(0))))
         end -= std::min(padding_samples_, end);

@@ -39,7 +39,7 @@ class Mp3Reader final : public FrameReader {
     Mp3FrameDecoder decoder_;
     Mp3Header first_;
     std::vector<std::uint8_t> buffer_;
-    std::size_t begin_ = 0;  ///< of the unread part of buffer_
+    std::size_t begin_ = 0;  ///< where the unread part of buffer_ begins
     std::size_t end_ = 0;
     bool bytes_ended_ = false;
     bool ended_ = false;
@@ -47,7 +47,7 @@ class Mp3Reader final : public FrameReader {
     std::uint64_t decoded_frames_ = 0;
     std::size_t drop_samples_ = 0;     ///< per channel, still to drop from the start
     std::size_t padding_samples_ = 0;  ///< per channel, to drop from the last noted frame
-    std::vector<float> pcm_;           ///< interleaved, of the last frame
+    std::vector<float> pcm_;           ///< the samples of the last frame, interleaved
     std::size_t pcm_read_ = 0;
 };
 

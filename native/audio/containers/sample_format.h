@@ -6,7 +6,7 @@
 
 namespace wavepool::audio {
 
-/// How one sample lies in a WAV file; little-endian throughout.
+/// The encoding of one sample in a WAV file, always little-endian.
 enum class SampleFormat { kU8, kS16, kS24, kS32, kF32, kF64, kALaw, kMuLaw };
 
 [[nodiscard]] std::size_t bytes_per_sample(SampleFormat format) noexcept;

@@ -24,7 +24,7 @@ constexpr int kTagMuLaw = 7;
 constexpr int kTagExtensible = 0xFFFE;
 constexpr std::uint32_t kPlainFormatBytes = 16;
 
-// Bytes 2 to 15 of every KSDATAFORMAT_SUBTYPE_… that stands for a plain format tag.
+// These are bytes 2 to 15 of every KSDATAFORMAT_SUBTYPE_… that stands for a plain format tag.
 constexpr std::array<std::uint8_t, 14> kSubtypeTail{0x00, 0x00, 0x00, 0x00, 0x10, 0x00, 0x80,
                                                     0x00, 0x00, 0xAA, 0x00, 0x38, 0x9B, 0x71};
 

@@ -12,7 +12,7 @@ namespace {
 constexpr double kDecay = 0.905;
 // Mean squares below -120 dB of full scale are silence: they say nothing about the channels.
 constexpr double kSilence = 1e-12;
-// Below this correlation with the reference a channel is turned round.
+// A channel whose correlation with the reference is below this is inverted.
 constexpr double kAntiPhase = -0.5;
 // The reference channel changes only to one that is clearly louder (6 dB).
 constexpr double kReferenceMargin = 4;
@@ -136,7 +136,7 @@ void ChannelMixer::choose_reference() {
         if (channels_[c].level > channels_[loudest].level) loudest = c;
     if (channels_[loudest].level <= kReferenceMargin * channels_[reference_].level) return;
     reference_ = loudest;
-    // Nothing is known yet about the others' phase to the new one.
+    // The phase of the other channels to the new reference is not known yet.
     for (Channel& channel : channels_) channel.cross = 0;
 }
 
@@ -153,18 +153,18 @@ void ChannelMixer::choose_weights(std::size_t frames) {
     double sum = 0;
     for (const Channel& channel : channels_) sum += channel.level;
     const float reference_sign = channels_[reference_].sign;
-    bool turned = false;
+    bool inverted = false;
     for (Channel& channel : channels_) {
         channel.weight = channel.target;
         if (sum < kSilence) continue;
         const float share = static_cast<float>(channel.level / sum);
         channel.target = channel.sign * share;
         if (first_block_) channel.weight = channel.target;
-        turned = turned || (channel.sign != reference_sign && share > 0.1F);
+        inverted = inverted || (channel.sign != reference_sign && share > 0.1F);
     }
     const double power = sum * static_cast<double>(frames);
     mixed_power_ += power;
-    if (turned) turned_power_ += power;
+    if (inverted) inverted_power_ += power;
 }
 
 void ChannelMixer::limit(std::span<float> block) {
@@ -185,7 +185,7 @@ int ChannelMixer::silent_channels() const {
 }
 
 bool ChannelMixer::anti_phase() const {
-    return turned_power_ > kAntiPhaseShare * mixed_power_ && turned_power_ > 0;
+    return inverted_power_ > kAntiPhaseShare * mixed_power_ && inverted_power_ > 0;
 }
 
 }  // namespace wavepool::audio

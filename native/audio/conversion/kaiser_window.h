@@ -8,11 +8,11 @@
 
 namespace wavepool::audio {
 
-/// A window for filters of sinc functions, over [-1, 1], by a table: filters have up to half a
-/// million points.
+/// The Kaiser window over [-1, 1], for windowed-sinc filters. It is read from a table because
+/// filters have up to half a million points.
 class KaiserWindow {
   public:
-    /// Of the filter's stop band, in dB.
+    /// `attenuation` is the attenuation of the filter's stop band, in dB.
     explicit KaiserWindow(double attenuation) {
         const double beta = 0.1102 * (attenuation - 8.7);
         for (std::size_t i = 0; i < values_.size(); ++i) {

@@ -50,10 +50,10 @@ std::array<float, Windows> filtered(const float* first, std::size_t distance,
 Resampler::Resampler(int sample_rate) : source_rate_(sample_rate) {
     // A half-band filter, short where the rate is this high, is less work than a long one here.
     while (sample_rate % 2 == 0 && 2 * sample_rate >= 5 * kSampleRate) {
-        halvers_.emplace_back(sample_rate, kSampleRate / 2);
+        decimators_.emplace_back(sample_rate, kSampleRate / 2);
         sample_rate /= 2;
     }
-    halved_.resize(halvers_.size());
+    decimated_.resize(decimators_.size());
     const std::int64_t divisor = std::gcd(sample_rate, kSampleRate);
     up_ = kSampleRate / divisor;
     down_ = sample_rate / divisor;
@@ -76,7 +76,8 @@ void Resampler::build_filters(int sample_rate) {
     phases_ = std::min(up_, kMaxPhases);
 
     static const KaiserWindow window(kAttenuationDb);
-    // One more than phases_: the last is the first, a sample later, for interpolation.
+    // There is one filter more than phases_: the last equals the first, one sample later, and is
+    // there for the interpolation.
     filters_.assign(static_cast<std::size_t>(phases_ + 1) * (taps_ / kLanes), Lanes{});
     std::vector<double> row(needed);
     for (std::int64_t phase = 0; phase <= phases_; ++phase) {
@@ -96,15 +97,15 @@ void Resampler::build_filters(int sample_rate) {
 
 void Resampler::push(std::span<const float> samples, std::vector<float>& out) {
     source_end_ += static_cast<std::int64_t>(samples.size());
-    for (std::size_t stage = 0; stage < halvers_.size(); ++stage) {
-        halved_[stage].clear();
-        halvers_[stage].push(samples, halved_[stage]);
-        samples = halved_[stage];
+    for (std::size_t stage = 0; stage < decimators_.size(); ++stage) {
+        decimated_[stage].clear();
+        decimators_[stage].push(samples, decimated_[stage]);
+        samples = decimated_[stage];
     }
-    push_halved(samples, out);
+    push_decimated(samples, out);
 }
 
-void Resampler::push_halved(std::span<const float> samples, std::vector<float>& out) {
+void Resampler::push_decimated(std::span<const float> samples, std::vector<float>& out) {
     input_end_ += static_cast<std::int64_t>(samples.size());
     if (up_ == down_) {
         output_end_ = input_end_;
@@ -116,12 +117,12 @@ void Resampler::push_halved(std::span<const float> samples, std::vector<float>& 
 }
 
 void Resampler::finish(std::vector<float>& out) {
-    for (std::size_t stage = 0; stage < halvers_.size(); ++stage) {
-        halved_[stage].clear();
-        if (stage > 0) halvers_[stage].push(halved_[stage - 1], halved_[stage]);
-        halvers_[stage].finish(halved_[stage]);
+    for (std::size_t stage = 0; stage < decimators_.size(); ++stage) {
+        decimated_[stage].clear();
+        if (stage > 0) decimators_[stage].push(decimated_[stage - 1], decimated_[stage]);
+        decimators_[stage].finish(decimated_[stage]);
     }
-    if (!halvers_.empty()) push_halved(halved_.back(), out);
+    if (!decimators_.empty()) push_decimated(decimated_.back(), out);
 
     const std::int64_t total = (2 * source_end_ * kSampleRate + source_rate_) / (2 * source_rate_);
     const std::size_t before = out.size();
@@ -164,7 +165,7 @@ bool Resampler::produce_group(std::int64_t end, std::vector<float>& out) {
         for (std::size_t w = 0; w < kGroup; ++w) out[start + w * up + i] = samples[w];
         advance();
     }
-    // One round has been walked through.
+    // The loop above has counted the samples of one round.
     output_end_ += static_cast<std::int64_t>(kGroup - 1) * up_;
     position_ = next;
     return true;

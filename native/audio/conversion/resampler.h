@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
+#include "audio/conversion/half_band_decimator.h"
 #include "audio/conversion/lanes.h"
-#include "audio/conversion/rate_halver.h"
 
 namespace wavepool::audio {
 
@@ -27,7 +27,7 @@ class Resampler {
 
   private:
     void build_filters(int sample_rate);
-    void push_halved(std::span<const float> samples, std::vector<float>& out);
+    void push_decimated(std::span<const float> samples, std::vector<float>& out);
     void produce(std::int64_t end, std::vector<float>& out);
     bool produce_group(std::int64_t end, std::vector<float>& out);
     void advance();
@@ -37,8 +37,8 @@ class Resampler {
 
     // Constant after construction.
     std::int64_t source_rate_;
-    // Of the polyphase filter, whose input is what the halvers leave. up_ / down_ is the ratio in
-    // lowest terms.
+    // The polyphase filter, whose input is the output of the decimators. up_ / down_ is its ratio
+    // in lowest terms.
     std::int64_t up_ = 1;
     std::int64_t down_ = 1;
     std::size_t taps_ = 0;     ///< per phase, a multiple of the vector width
@@ -46,15 +46,15 @@ class Resampler {
     std::int64_t phases_ = 0;  ///< up_, or kMaxPhases, then two neighbors are interpolated
     std::vector<Lanes> filters_;
 
-    std::vector<RateHalver> halvers_;
-    std::vector<std::vector<float>> halved_;  ///< what each made of the last push
-    std::int64_t source_end_ = 0;             ///< samples pushed so far
-    std::vector<float> history_;              ///< input from history_start_ on
-    std::int64_t history_start_ = 0;          ///< absolute; negative: the zeros before the input
-    std::int64_t input_end_ = 0;              ///< of the polyphase filter
-    std::int64_t output_end_ = 0;             ///< samples produced so far
-    std::int64_t position_ = 0;               ///< of the next output sample: whole input samples …
-    std::int64_t fraction_ = 0;               ///< … and a rest in units of 1 / up_
+    std::vector<HalfBandDecimator> decimators_;
+    std::vector<std::vector<float>> decimated_;  ///< output of each decimator for the last push
+    std::int64_t source_end_ = 0;                ///< samples pushed so far
+    std::vector<float> history_;                 ///< input from history_start_ on
+    std::int64_t history_start_ = 0;             ///< absolute; negative: the zeros before the input
+    std::int64_t input_end_ = 0;                 ///< samples that the polyphase filter has got
+    std::int64_t output_end_ = 0;                ///< samples produced so far
+    std::int64_t position_ = 0;  ///< place of the next output sample: whole input samples …
+    std::int64_t fraction_ = 0;  ///< … and a rest in units of 1 / up_
 };
 
 }  // namespace wavepool::audio

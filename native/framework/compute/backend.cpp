@@ -8,8 +8,8 @@
 namespace wavepool {
 namespace {
 
-/// Of 100: between two graphs of one decode step the workers stay awake, between two batches they
-/// sleep.
+/// How long an idle thread of the pool polls before it sleeps, from 0 to 100. With 50 the threads
+/// stay awake between two graphs of one decode step and sleep between two batches.
 constexpr int kThreadpoolPolling = 50;
 
 int checked_threads(int threads) {

@@ -50,7 +50,7 @@ class ILoadedModel {
     [[nodiscard]] virtual std::shared_ptr<TaskState> create_state() const { return nullptr; }
 };
 
-/// What a model will need.
+/// What a model will need, as computed before it is loaded.
 struct ModelPlan {
     ModelInfo info;
     std::size_t capacity = 1;  ///< sessions that the family supports for the options, at most 16
@@ -64,11 +64,11 @@ struct Family {
     /// Throws Error{kModelFileInvalid | kModelLoadFailed | kInsufficientMemory}; validates every
     /// name and shape first.
     std::shared_ptr<const ILoadedModel> (*load)(const TensorSource& source);
-    /// From metadata, names and shapes alone: reads no weights and makes no session. Throws
-    /// Error{kModelFileInvalid | kInvalidRequest}.
+    /// Computes the plan from metadata, names and shapes alone: reads no weights and makes no
+    /// session. Throws Error{kModelFileInvalid | kInvalidRequest}.
     ModelPlan (*plan)(const TensorSource& source, const SessionOptions& options);
-    /// Whether a source without an architecture is one of this family's, by the names of its
-    /// tensors. Null: never.
+    /// Tells by the names of its tensors whether a source without an architecture belongs to this
+    /// family. Where this is null, none does.
     bool (*recognizes)(const TensorSource& source) = nullptr;
 };
 

@@ -10,11 +10,11 @@
 
 namespace wavepool {
 
-/// What the sessions of a family that recognizes segments offline take, and its refusals.
+/// The limits of a family that recognizes segments offline, and the check of options against them.
 struct OfflineLimits {
     std::string_view family;
-    std::size_t most_items;  ///< of a batch
-    double longest_seconds;  ///< of a segment
+    std::size_t most_items;  ///< items of one batch
+    double longest_seconds;  ///< length of one segment
 
     /// Throws Error{kInvalidRequest} for options outside of these limits.
     void check(const SessionOptions& options) const;

@@ -13,7 +13,7 @@
 
 namespace wavepool {
 
-/// What makes weights different: the part of the checkpoint, where they are, how they are stored.
+/// Identifies weights: which part of the checkpoint they are, where they are, how they are stored.
 struct WeightKey {
     std::string component;  ///< e.g. "decoder"
     std::string device;     ///< e.g. "cpu"
@@ -42,8 +42,8 @@ class WeightCache {
             key, [&] { return std::make_shared<const T>(std::forward<Factory>(factory)()); });
     }
 
-    /// The same for a factory that returns a shared pointer, which is taken over without a copy.
-    /// Null counts as failure: Error{kModelLoadFailed}.
+    /// Like get_or_load(), for a factory that returns a shared pointer, which is kept without a
+    /// copy. Throws Error{kModelLoadFailed} when that pointer is null.
     template <typename T, std::invocable Factory>
     [[nodiscard]] std::shared_ptr<const T> get_or_load_shared(const WeightKey& key,
                                                               Factory&& factory) {

@@ -42,7 +42,7 @@ void SlotExecutor::loop() {
         auto finished = std::exchange(finished_, nullptr);
         lock.unlock();
         task();
-        // What the task holds is gone before anybody hears of its end.
+        // The task releases what it holds before anybody is told that it has ended.
         task = nullptr;
         lock.lock();
         running_ = false;

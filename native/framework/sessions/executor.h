@@ -7,7 +7,7 @@
 
 namespace wavepool {
 
-/// One thread that runs one task at a time, for one slot. Model code runs here: never on the
+/// The thread of one slot, which runs one task at a time. Model code runs here: never on the
 /// JavaScript thread, never on libuv's pool.
 class SlotExecutor {
   public:

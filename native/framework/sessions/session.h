@@ -34,10 +34,10 @@ struct AudioSegment {
     [[nodiscard]] std::vector<float> copy() const;
 };
 
-/// What a task keeps from one window of an input to the next (for Silero: LSTM h and c, left
-/// context). Owned by the job, never by a session, so that no session has to be held for the length
-/// of a file. One request at a time may use a state; a session that fails leaves it as it was
-/// before the request.
+/// The state that a task keeps from one window of an input to the next (for Silero: LSTM h and c,
+/// left context). It is owned by the job, never by a session, so that no session has to be held for
+/// the length of a file. One request at a time may use a state; a session that fails leaves it as
+/// it was before the request.
 class TaskState {
   public:
     TaskState() = default;
@@ -75,11 +75,11 @@ struct TimedWord {
 /// A part of a request's audio to which the recognizer itself gave times.
 struct TimedPiece {
     std::string text;  ///< UTF-8, trimmed, not empty
-    double start = 0;  ///< as a word's
+    double start = 0;  ///< as for a word
     double end = 0;
-    float average_log_probability = 0;  ///< of its tokens, natural logarithm
+    float average_log_probability = 0;  ///< mean over its tokens, natural logarithm
     float no_speech_probability = 0;    ///< in [0, 1]
-    float temperature = 0;              ///< of the decoding that gave the text; 0 = greedy
+    float temperature = 0;              ///< with which the text was decoded; 0 = greedy
     std::vector<TimedWord> words;       ///< if asked for
 };
 
@@ -146,11 +146,11 @@ class IBatchedOfflineVoiceTaskSession {
     }
 };
 
-/// For live callers: the session is leased from start_stream to finish_stream or reset, by one
-/// stream. Its results are parts: one after the other they are what the task says of the whole
-/// input, bit for bit and however the input is cut into chunks. They come as soon as they are
-/// final, so nothing in a session grows with the stream unless the task cannot say anything before
-/// its end.
+/// The interface for live callers. One stream leases the session from start_stream to
+/// finish_stream or reset. Its results are parts: one after the other they are what the task says
+/// of the whole input, bit for bit and however the input is cut into chunks. They come as soon as
+/// they are final, so nothing in a session grows with the stream unless the task cannot say
+/// anything before its end.
 ///
 /// What any call throws ends the stream as reset() does. StreamRun (stream_run.h) keeps the order
 /// of the calls for callers that cannot be trusted with it.
@@ -179,7 +179,7 @@ class IParallelVoiceTaskSessionFactory {
     virtual ~IParallelVoiceTaskSessionFactory() = default;
 
     /// How many sessions this exact family, task, mode and options supports, the primary included.
-    /// 1: no parallel use.
+    /// 1 means that sessions cannot be used in parallel.
     [[nodiscard]] virtual std::size_t parallel_session_capacity() const noexcept = 0;
 
     /// A clone: shares the weights, owns everything mutable. Throws on failure (never null on

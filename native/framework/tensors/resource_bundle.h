@@ -13,8 +13,8 @@
 namespace wavepool {
 
 struct ResourceBundleOptions {
-    /// Whether several threads may open sources of the bundle at once. Says nothing about the
-    /// storage of what it opens: that is TensorSourceOptions'.
+    /// Whether several threads may open sources of the bundle at once. Whether several may read
+    /// from one source is said by TensorSourceOptions.
     bool synchronized = false;
 };
 
@@ -57,7 +57,7 @@ class ResourceBundle {
     ResourceBundleOptions options_;
     std::map<std::string, Resource, std::less<>> resources_;
 
-    // By name and policy; protected by mutex_ if synchronized.
+    // Protected by mutex_ if synchronized; the keys are the name or path, and the policy.
     mutable std::mutex mutex_;
     mutable Cache<std::string> by_id_;
     mutable Cache<std::filesystem::path> by_path_;

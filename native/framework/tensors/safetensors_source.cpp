@@ -37,7 +37,7 @@ class SafetensorsSource final : public TensorFile {
     std::map<std::string, std::string, std::less<>> metadata_;
 };
 
-/// Which tensors are in which file.
+/// The names of the tensors in each file.
 using Shards = std::map<std::string, std::vector<std::string>>;
 
 Shards read_index(const MappedStorage& index) {

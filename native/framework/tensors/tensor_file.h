@@ -35,7 +35,8 @@ class TensorFile : public TensorSource {
     explicit TensorFile(std::shared_ptr<const MappedStorage> storage)
         : storage_(std::move(storage)) {}
 
-    /// Once, by the constructor of the format; the places have been checked against the file.
+    /// Called once, by the constructor of the format, with places that have been checked against
+    /// the file.
     void set_tensors(PlacedTensors tensors) { tensors_ = std::move(tensors); }
     [[nodiscard]] const MappedStorage& storage() const noexcept { return *storage_; }
 

@@ -15,7 +15,7 @@
 
 namespace wavepool {
 
-/// monostate: a value of a type that nothing here reads.
+/// A metadata value; monostate stands for a value of a type that nothing here reads.
 using MetadataValue =
     std::variant<std::monostate, bool, std::int64_t, double, std::string, std::vector<std::string>>;
 
@@ -35,11 +35,11 @@ class TensorSource {
     TensorSource& operator=(const TensorSource&) = delete;
     virtual ~TensorSource() = default;
 
-    /// What messages call it: the file, for sources that are one.
+    /// The name that messages use: the path, for a source that is one file.
     [[nodiscard]] virtual std::string description() const = 0;
     [[nodiscard]] virtual bool synchronized() const noexcept = 0;
 
-    /// In ascending order.
+    /// The names of all tensors, in ascending order.
     [[nodiscard]] virtual std::vector<std::string> names() const = 0;
     [[nodiscard]] virtual std::optional<TensorInfo> find(std::string_view name) const = 0;
     [[nodiscard]] virtual std::optional<MetadataValue> metadata(std::string_view key) const = 0;
@@ -61,7 +61,8 @@ class TensorSource {
     /// naming the tensor, the expected and the found shape; so do the readers below.
     TensorInfo expect(std::string_view name, std::span<const std::int64_t> shape) const;
 
-    /// As f32 (i8 dequantized); refuses numbers that are not finite, and other integers.
+    /// The values as f32, i8 dequantized, outermost dimension first. Also throws
+    /// Error{kModelFileInvalid} for numbers that are not finite, and for other integers.
     [[nodiscard]] std::vector<float> f32(std::string_view name,
                                          std::span<const std::int64_t> shape) const;
 

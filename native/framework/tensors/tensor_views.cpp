@@ -11,7 +11,7 @@
 namespace wavepool {
 namespace {
 
-/// What views of one source have in common.
+/// The part that all views of one source share.
 class View : public TensorSource {
   public:
     explicit View(std::shared_ptr<const TensorSource> source) : source_(std::move(source)) {}

@@ -33,7 +33,7 @@ struct CompositePart {
 /// Error{kInvalidRequest} without any part.
 [[nodiscard]] std::shared_ptr<const TensorSource> make_composite_view(
     std::vector<CompositePart> parts);
-/// With all of their tensors.
+/// Joins the sources with all of their tensors.
 [[nodiscard]] std::shared_ptr<const TensorSource> make_composite_view(
     std::vector<std::shared_ptr<const TensorSource>> sources);
 

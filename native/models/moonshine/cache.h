@@ -42,6 +42,7 @@ class Cache {
         return filled_.at(static_cast<std::size_t>(index));
     }
 
+    /// Copies what row `from` holds to row `to`.
     void move_row(std::int64_t from, std::int64_t to);
 
   private:

@@ -30,11 +30,12 @@ class Checkpoint {
     /// Throws Error{kInvalidRequest | kInsufficientMemory}, std::bad_alloc.
     [[nodiscard]] virtual std::unique_ptr<Network> make_network(
         const NetworkLimits& limits) const = 0;
-    /// What bytes() of that network would be.
+    /// What bytes() of a network with these limits would be.
     [[nodiscard]] virtual std::size_t network_bytes(const NetworkLimits& limits) const = 0;
 };
 
-/// With Allocation::kPlanned, from metadata alone, to be asked for sizes only. Throws
+/// Reads a checkpoint for the kernels that were chosen. With Allocation::kPlanned only metadata are
+/// read, and the result tells nothing but sizes. Throws
 /// Error{kModelFileInvalid | kInsufficientMemory}, std::bad_alloc.
 [[nodiscard]] std::shared_ptr<const Checkpoint> load_checkpoint(const TensorSource& source,
                                                                 Kernels kernels,

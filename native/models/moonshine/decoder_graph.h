@@ -19,9 +19,10 @@ class DecoderGraph {
     DecoderGraph(const DecoderGraph&) = delete;
     DecoderGraph& operator=(const DecoderGraph&) = delete;
 
-    /// The graph that feeds inputs[i] to row i at the position the row is at.
+    /// The graph that feeds inputs[i] to row i at the row's current position; valid until the next
+    /// call.
     [[nodiscard]] ggml_cgraph* prepare(std::span<const DecodeInput> inputs);
-    /// After computing: the most likely token of each row that is not excluded.
+    /// The most likely token of each row that is not excluded, [rows]; valid after computing.
     [[nodiscard]] std::span<const std::int32_t> next() const noexcept;
 
     [[nodiscard]] const GraphMemory& memory() const noexcept { return memory_; }
@@ -45,7 +46,7 @@ class DecoderGraph {
     const Weights& weights_;
     Cache& cache_;
     GraphMemory memory_;
-    // Of the current graph.
+    // The shape of the current graph, and its inputs and output.
     Shape shape_;
     ggml_tensor* tokens_ = nullptr;
     ggml_tensor* excluded_ = nullptr;

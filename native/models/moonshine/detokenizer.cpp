@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::string_view kSpaceMark = "\xE2\x96\x81";  // U+2581
 
-/// What a piece adds to the text.
+/// The bytes that a piece adds to the text.
 std::string piece_bytes(std::string_view piece) {
     if (piece.starts_with("<<ST_")) return {};
     if (piece.size() == 6 && piece.starts_with("<0x") && piece.ends_with('>')) {

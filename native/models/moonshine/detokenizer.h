@@ -7,7 +7,7 @@
 
 namespace wavepool::moonshine {
 
-/// Token ids with a meaning of their own.
+/// Ids of the tokens that begin and end every text.
 inline constexpr std::int32_t kStartToken = 1;
 inline constexpr std::int32_t kEndToken = 2;
 
@@ -23,7 +23,7 @@ class Detokenizer {
     [[nodiscard]] std::string text(std::span<const std::int32_t> tokens) const;
 
   private:
-    std::vector<std::string> bytes_;  // what each id adds to the text
+    std::vector<std::string> bytes_;  // the bytes that each id adds to the text
 };
 
 }  // namespace wavepool::moonshine

@@ -9,7 +9,7 @@
 namespace wavepool::moonshine {
 namespace {
 
-/// The matrix kernels take frames by the eight.
+/// The matrix kernels compute eight frames at a time.
 constexpr std::int64_t kFrameBlock = 8;
 
 /// Parts in which a convolution computes its columns: each column is an f16 copy of all its taps
@@ -109,7 +109,7 @@ ggml_tensor* EncoderGraph::front_end(ggml_tensor* samples, const FrameCounts& co
         context, w.conv1,
         overlapping_columns(context, samples, kConv1Taps, kConv1Stride, 0, counts.conv1));
     x = tanh_node(context, x);
-    // One group: mean and variance of all channels and frames of the clip.
+    // The group norm has one group: all channels and frames of the clip.
     ggml_tensor* flat = ggml_reshape_1d(context, x, ggml_nelements(x));
     x = ggml_reshape_2d(context, ggml_norm_inplace(context, flat, kNormEpsilon), w.config.width,
                         counts.conv1);

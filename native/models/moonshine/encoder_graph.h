@@ -22,7 +22,8 @@ class EncoderGraph {
     EncoderGraph(const EncoderGraph&) = delete;
     EncoderGraph& operator=(const EncoderGraph&) = delete;
 
-    /// The graph that encodes these samples into `row`, inputs set; valid until the next call.
+    /// The graph, with its inputs set, that encodes these samples (16 kHz, at most as many as the
+    /// constructor was told) into `row` of the cache; valid until the next call.
     [[nodiscard]] ggml_cgraph* prepare(std::span<const float> samples, std::int64_t row);
 
     [[nodiscard]] const GraphMemory& memory() const noexcept { return memory_; }
@@ -38,7 +39,7 @@ class EncoderGraph {
     const Cache& cache_;
     SoftmaxParameters softmax_;
     GraphMemory memory_;
-    // Of the current graph.
+    // The inputs of the current graph.
     ggml_tensor* samples_ = nullptr;
     ggml_tensor* positions_ = nullptr;
 };

@@ -12,7 +12,7 @@ namespace wavepool::moonshine {
 [[nodiscard]] std::size_t place_tensors(ggml_context* context, Allocation allocation,
                                         BufferPtr& buffer, const char* what);
 
-/// What one graph that is rebuilt for each shape lives in: the memory of its nodes and the buffer
+/// The memory of one graph that is rebuilt for each shape: the memory of its nodes and the buffer
 /// of its intermediate results. Both are allocated once, for the largest shape.
 class GraphMemory {
   public:
@@ -30,8 +30,10 @@ class GraphMemory {
     /// Gives every tensor of the graph its place. Throws Error{kInsufficientMemory}.
     void place();
 
-    /// Without what computing needs besides, which the graphs of one backend share.
+    /// Resident bytes, without work_bytes().
     [[nodiscard]] std::size_t bytes() const noexcept;
+    /// Bytes that the backend needs besides while it computes; the graphs of one backend share
+    /// them.
     [[nodiscard]] std::size_t work_bytes() const noexcept { return work_bytes_; }
 
   private:
@@ -39,7 +41,7 @@ class GraphMemory {
     std::vector<std::byte> memory_;
     GraphAllocatorPtr allocator_;
     std::size_t buffer_bytes_ = 0;
-    std::size_t work_bytes_ = 0;  // that the backend needs while computing
+    std::size_t work_bytes_ = 0;
     ContextPtr context_;
     ggml_cgraph* graph_ = nullptr;
 };

@@ -4,7 +4,7 @@
 
 namespace wavepool::moonshine {
 
-// What encoder and decoder share.
+// The parts of a graph that encoder and decoder share.
 
 inline constexpr float kNormEpsilon = 1e-5F;
 
@@ -17,7 +17,7 @@ inline constexpr float kNormEpsilon = 1e-5F;
 /// Rotary position embedding of `heads` [head width, heads, n] in interleaved pairs.
 [[nodiscard]] ggml_tensor* rotate(ggml_context* context, ggml_tensor* heads, ggml_tensor* positions,
                                   const Config& config);
-/// The same, changing its operand.
+/// Like rotate(), but in place: it changes its operand.
 [[nodiscard]] ggml_tensor* rotate_in_place(ggml_context* context, ggml_tensor* heads,
                                            ggml_tensor* positions, const Config& config);
 

@@ -11,10 +11,10 @@ namespace wavepool::moonshine {
 /// 16 kHz audio. Loads the GGUF that src/models writes (general.architecture = "moonshine").
 [[nodiscard]] std::shared_ptr<const ILoadedModel> load(const TensorSource& source);
 
-/// The same with the kernels of one's choice.
+/// Loads the same file for the kernels that were chosen.
 [[nodiscard]] std::shared_ptr<const ILoadedModel> load(const TensorSource& source, Kernels kernels);
 
-/// What Family::plan says.
+/// Computes the plan of a model: see Family::plan (framework/models/model.h).
 [[nodiscard]] ModelPlan plan(const TensorSource& source, const SessionOptions& options);
 
 }  // namespace wavepool::moonshine

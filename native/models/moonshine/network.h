@@ -11,15 +11,15 @@
 namespace wavepool::moonshine {
 
 struct NetworkLimits {
-    std::int64_t rows = 1;     ///< clips decoded together
-    std::int64_t samples = 0;  ///< of the longest clip
+    std::int64_t rows = 1;     ///< clips that are decoded together
+    std::int64_t samples = 0;  ///< length of the longest clip
     std::int64_t tokens = 0;   ///< decode steps of the longest clip
     int threads = 1;
 };
 
 inline constexpr std::int32_t kNoToken = -1;
 
-/// What a row is fed in one decode step.
+/// The input of one row in one decode step.
 struct DecodeInput {
     std::int32_t token = kNoToken;     ///< the last one
     std::int32_t excluded = kNoToken;  ///< may not follow, however likely; kNoToken: any may
@@ -37,8 +37,9 @@ class Network {
     virtual void encode(std::span<const float> samples, std::int64_t row,
                         const AbortCheck& abort) = 0;
 
-    /// One step of rows 0 to inputs.size() - 1: feeds each its token and writes the most likely one
-    /// that may follow. Throws Error{kCancelled} when aborted; the rows then are where they were.
+    /// Decodes one step of rows 0 to inputs.size() - 1: feeds each row its token and writes to
+    /// next[row] the most likely one that may follow. Throws Error{kCancelled} when aborted; the
+    /// rows then are where they were.
     virtual void decode(std::span<const DecodeInput> inputs, std::span<std::int32_t> next,
                         const AbortCheck& abort) = 0;
 

@@ -27,7 +27,7 @@ void check_request_options(const TaskOptions& options) {
     }
 }
 
-/// What starts the decoding of a request whose options have been checked.
+/// The first input of the decoder for a request whose options have been checked.
 DecodeInput first_input(const TaskOptions& options) {
     const auto found = options.find(kSuppressBlank);
     const bool suppress = found != options.end() && std::get<bool>(found->second);
@@ -108,7 +108,7 @@ std::unique_ptr<IVoiceTaskSession> Session::create_parallel_session() const {
     return std::make_unique<Session>(model_, options_);
 }
 
-/// One call of run_batch: encodes every item, then decodes all that live together.
+/// One call of run_batch: encodes every item, then decodes together all that have not ended.
 class Session::Batch {
   public:
     Batch(Session& session, std::span<const TaskRequest> requests, const OnResult& on_result)
@@ -130,7 +130,7 @@ class Session::Batch {
     }
 
   private:
-    /// A segment that is to be heard once more, and what was heard.
+    /// A segment that is recognized once more, and its first result.
     struct Again {
         std::size_t index;
         TaskResult first;
@@ -161,7 +161,7 @@ class Session::Batch {
         session_.inputs_[static_cast<std::size_t>(row)] = first_input(request.options);
     }
 
-    /// One more token for every member.
+    /// Decodes one more token of every member.
     void step() {
         const std::size_t live = members_.size();
         const std::span next(session_.next_.data(), live);
@@ -175,7 +175,8 @@ class Session::Batch {
             end_all(Error(ErrorCode::kInsufficientMemory, "decoding a batch"));
             return;
         }
-        // From the back: a member that leaves is replaced by one that has been looked at.
+        // The loop runs from the last row to the first: a member that is removed is replaced by the
+        // last one, which has been handled already.
         for (std::size_t row = live; row-- > 0;) take_token(row, next[row]);
     }
 
@@ -193,7 +194,7 @@ class Session::Batch {
         result.truncated = token != kEndToken;
         const std::size_t index = member.index;
         std::optional<TaskResult> first = std::move(member.first);
-        leave(row);
+        remove(row);
         const bool doubtful = result.tokens.empty() || ends_in_loop(result.tokens);
         if (first) {
             end(index, doubtful ? *std::move(first) : std::move(result));
@@ -208,7 +209,7 @@ class Session::Batch {
         for (std::size_t row = members_.size(); row-- > 0;) {
             const std::size_t index = members_[row].index;
             if (!requests_[index].cancel.cancelled()) continue;
-            leave(row);
+            remove(row);
             end(index, Error(ErrorCode::kCancelled, "while decoding"));
         }
     }
@@ -220,7 +221,7 @@ class Session::Batch {
     }
 
     /// Removes a member; the last one takes its row.
-    void leave(std::size_t row) {
+    void remove(std::size_t row) {
         const std::size_t last = members_.size() - 1;
         if (row != last) {
             session_.network_->move_row(static_cast<std::int64_t>(last),

@@ -16,7 +16,7 @@
 
 namespace wavepool::moonshine {
 
-/// What all sessions of one checkpoint share.
+/// The immutable part that all sessions of one checkpoint share.
 struct SharedModel {
     std::shared_ptr<const Checkpoint> checkpoint;
     Detokenizer detokenizer;
@@ -25,8 +25,8 @@ struct SharedModel {
 /// The longest segment a session accepts: recognition gets worse beyond it (docs/models.md).
 inline constexpr double kLongestSegmentSeconds = 20;
 
-/// A clip shorter than this is heard between two stretches of silence of `kSilenceAroundSamples`:
-/// without any context the model repeats what it believes to hear (docs/models.md).
+/// A clip shorter than this gets `kSilenceAroundSamples` of silence before and after it: without
+/// any context the model repeats itself (docs/models.md).
 inline constexpr std::int64_t kShortClipSamples = 6 * kSampleRate / 10;
 inline constexpr std::int64_t kSilenceAroundSamples = 2 * kSampleRate / 10;
 
@@ -40,9 +40,9 @@ inline constexpr std::int64_t kSilenceAroundSamples = 2 * kSampleRate / 10;
 
 /// Transcribes segments, greedily, several at once.
 ///
-/// A segment without words, or whose text ends in a loop, is heard once more between two stretches
-/// of silence, which is what abrupt cuts lack; the second text counts when it is neither. What
-/// comes of a segment follows from its samples and options alone, in a batch as alone.
+/// A segment whose text is empty or ends in a loop is recognized once more with silence before and
+/// after it, which abrupt cuts lack. The second text counts when it is neither empty nor ends in a
+/// loop. The result of a segment follows from its samples and options alone, in a batch as alone.
 ///
 /// Options of one request:
 ///   suppressBlank  bool: the end token may not be the first one, so that there is some text. For
@@ -83,11 +83,12 @@ class Session final : public IVoiceTaskSession,
         std::size_t index = 0;  ///< in the batch
         std::int64_t token_limit = 0;
         std::vector<std::int32_t> tokens;
-        std::optional<TaskResult> first;  ///< of a segment that is heard once more
+        std::optional<TaskResult>
+            first;  ///< the first result of a segment that is recognized twice
     };
     class Batch;
 
-    /// `around`: samples of silence before and after it.
+    /// Encodes the audio of a request into `row`, with `around` samples of silence on either side.
     void encode(const TaskRequest& request, std::int64_t row, std::int64_t around);
 
     std::shared_ptr<const SharedModel> model_;
@@ -95,7 +96,7 @@ class Session final : public IVoiceTaskSession,
     std::int64_t longest_samples_;
     std::unique_ptr<Network> network_;
     std::vector<float> samples_;
-    // One per row.
+    // The inputs and outputs of a decode step, one per row.
     std::vector<DecodeInput> inputs_;
     std::vector<std::int32_t> next_;
 };

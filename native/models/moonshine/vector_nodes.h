@@ -6,7 +6,8 @@
 
 namespace wavepool::moonshine {
 
-// Functions of kernels/vector_math.h as graph nodes; all but the last change their operand.
+// Functions of kernels/vector_math.h as nodes of a graph. All but the last work in place: they
+// change their operand.
 
 [[nodiscard]] ggml_tensor* tanh_node(ggml_context* context, ggml_tensor* x);
 [[nodiscard]] ggml_tensor* add_gelu_node(ggml_context* context, ggml_tensor* x, ggml_tensor* bias);
@@ -18,8 +19,8 @@ struct SoftmaxParameters {
 /// `parameters` must outlive the graph.
 [[nodiscard]] ggml_tensor* softmax_node(ggml_context* context, ggml_tensor* scores,
                                         const SoftmaxParameters* parameters);
-/// One index per row; `excluded` (i32) names an index of each row that is no candidate, or is
-/// negative.
+/// The index of the largest value of each of the `rows` [width, n], as i32 [n]. `excluded` (i32
+/// [n]) names for each row an index that is no candidate; a negative one excludes none.
 [[nodiscard]] ggml_tensor* argmax_node(ggml_context* context, ggml_tensor* rows,
                                        ggml_tensor* excluded);
 

@@ -79,7 +79,7 @@ Floats pad_heads(const Floats& weight, const Config& config) {
 /// Makes the values of one tensor.
 using Values = std::function<Floats()>;
 
-/// One behind the other.
+/// The values of all parts, one after the other.
 Values joined(std::vector<Values> parts) {
     return [parts = std::move(parts)] {
         Floats result;

@@ -13,8 +13,8 @@ namespace wavepool::moonshine {
 
 /// Sizes of one checkpoint, checked to be usable before any tensor is read.
 struct Config {
-    std::int64_t width = 0;         ///< of the residual stream
-    std::int64_t feed_forward = 0;  ///< of the hidden layer of each MLP
+    std::int64_t width = 0;         ///< width of the residual stream
+    std::int64_t feed_forward = 0;  ///< width of the hidden layer of each MLP
     std::int64_t encoder_blocks = 0;
     std::int64_t decoder_blocks = 0;
     std::int64_t heads = 0;
@@ -29,11 +29,11 @@ struct Config {
     }
 };
 
-/// What the metadata of a checkpoint say.
+/// The metadata of a checkpoint.
 struct Description {
     Config config;
     std::string name;
-    std::vector<std::string> pieces;  ///< of the vocabulary, by token id
+    std::vector<std::string> pieces;  ///< the vocabulary, by token id
 };
 
 /// Throws Error{kModelFileInvalid}.
@@ -74,13 +74,13 @@ class Weights {
     /// Throws Error{kModelFileInvalid | kInsufficientMemory}.
     [[nodiscard]] static std::shared_ptr<const Weights> load(const TensorSource& source);
 
-    /// The same with tensors that have a shape but no memory, from metadata alone. Tells what
-    /// bytes() would be and can plan sessions, nothing else.
+    /// Like load(), but from metadata alone: the tensors have a shape and no memory. The result
+    /// tells what bytes() would be and can plan sessions, nothing else.
     [[nodiscard]] static std::shared_ptr<const Weights> plan(const TensorSource& source);
 
     Config config;
     std::string name;
-    std::vector<std::string> pieces;  ///< of the vocabulary, by token id
+    std::vector<std::string> pieces;  ///< the vocabulary, by token id
 
     ggml_tensor* conv1 = nullptr;  ///< taps padded with a zero to kConv1Taps
     ggml_tensor* group_norm = nullptr;

@@ -21,7 +21,7 @@ namespace {
 
 constexpr const char* kFamily = "whisper";
 
-/// What the model is called, by its sizes.
+/// The name of a model, by its sizes.
 std::string name_of(const Parameters& sizes) {
     std::string name = "whisper-";
     switch (sizes.audio_layers) {

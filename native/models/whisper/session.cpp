@@ -22,8 +22,8 @@ const SessionOptions& checked(const SessionOptions& options) {
     return options;
 }
 
-/// Rows of a network keep all keys and values of their windows. Those of more than so many bytes
-/// wait until one is free.
+/// The most bytes of keys and values that the rows of a network hold. Requests for which there is
+/// no row wait until one is free.
 constexpr std::int64_t kMostCacheBytes = std::int64_t{256} << 20;
 
 NetworkLimits network_limits(const Parameters& sizes, const SessionOptions& options) {
@@ -49,7 +49,7 @@ std::size_t Session::bytes(const Parameters& sizes, const NetworkWeights* networ
     constexpr std::size_t kKeyAndValue = 2 * sizeof(ggml_fp16_t);
     const std::size_t caches =
         kKeyAndValue * width * (kPaddedTokens * layers + kPaddedFrames * layers + kPaddedFrames);
-    // Of the graphs: outputs of the encoder's width (the first convolution's, the encoder's with a
+    // The graphs hold outputs of the encoder's width (the first convolution's, the encoder's with a
     // hidden layer four times as wide, the cross attention's) and the likelihoods of a short
     // prompt.
     const std::size_t row = kFrames * width * sizeof(float);
@@ -91,9 +91,9 @@ void Session::read(const TaskRequest& request, Clip& clip) const {
     const AudioSegment& audio = request.audio;
     clip.seconds = static_cast<double>(audio.count) / static_cast<double>(kSampleRate);
     clip.samples.assign(static_cast<std::size_t>(std::max(audio.count, kShortestSamples)), 0.0F);
-    const std::span<float> heard =
+    const std::span<float> recorded =
         std::span(clip.samples).first(static_cast<std::size_t>(audio.count));
-    copy_samples(audio, heard);
+    copy_samples(audio, recorded);
 }
 
 TaskResult Session::run(const TaskRequest& request) { return run_alone(*this, request); }

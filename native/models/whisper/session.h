@@ -83,9 +83,9 @@ class Session final : public IVoiceTaskSession,
     std::shared_ptr<const SharedModel> model_;
     SessionOptions options_;
     std::int64_t longest_samples_;
-    Clip clip_;  ///< of the request that whisper.cpp runs
+    Clip clip_;  ///< samples of the request that whisper.cpp runs
     Recognizer recognizer_;
-    std::unique_ptr<Network> network_;  ///< null: the model has none
+    std::unique_ptr<Network> network_;  ///< null where the model has none
 };
 
 }  // namespace wavepool::whisper

@@ -66,7 +66,7 @@ TEST(ChannelMixer, LosesNeitherLevelNorOnsetAfterSilence) {
     const std::vector<float> quiet(8000, 0.0F);
     const std::vector<float> speech = joined(quiet, noise(8000, 4));
     const Mixed mixed = mix({speech, std::vector<float>(16000, 0.0F)});
-    // From 5 ms after the onset on.
+    // From 5 ms after the onset on, the mix is the speech.
     EXPECT_TRUE(std::equal(mixed.mono.begin() + 8080, mixed.mono.end(), speech.begin() + 8080));
     EXPECT_GT(rms(std::span(mixed.mono).subspan(8000, 80)),
               0.5 * rms(std::span(speech).subspan(8000, 80)));

@@ -179,7 +179,7 @@ void keep(const Bytes& bytes) {
                static_cast<std::streamsize>(bytes.size()));
 }
 
-/// As ffmpeg's output arrives.
+/// Opens the bytes through a pipe, as ffmpeg's output arrives.
 std::unique_ptr<AudioInput> open_through_pipe(const Bytes& bytes, std::thread& writer) {
     int ends[2];
     if (::pipe(ends) != 0) throw std::runtime_error("no pipe");

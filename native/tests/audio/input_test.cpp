@@ -65,7 +65,7 @@ TEST(AudioInput, DecodesMp3) {
     EXPECT_EQ(decoded.info.container, "mp3");
     EXPECT_EQ(decoded.info.codec, "mp3");
     EXPECT_EQ(decoded.info.sample_rate, 16000);
-    // Without what the encoder added at both ends.
+    // The samples that the encoder added at both ends have been dropped.
     EXPECT_EQ(decoded.samples.size(), 176000U);
     EXPECT_NEAR(rms(decoded.samples), 0.142, 0.005);
     EXPECT_TRUE(decoded.warnings.empty());

@@ -33,7 +33,7 @@ class BatchRun : public ::testing::TestWithParam<bool> {
                 CancelToken::create()};
     }
 
-    /// What each item ended with: its text, or the name of its error.
+    /// The outcome of each item: its text, or the name of its error.
     std::vector<std::string> run(std::span<const TaskRequest> requests) {
         std::map<std::size_t, std::string> ends;
         run_items(*session_, requests, [&](std::size_t index, const TaskOutcome& outcome) {

@@ -23,7 +23,7 @@ constexpr std::uint32_t kF16 = 1;
 constexpr std::uint32_t kQ8 = 8;
 constexpr std::uint32_t kI8 = 24;
 
-/// One of everything that the project reads.
+/// A file with one value of every type that the project reads.
 GgufBuilder complete() {
     std::string q8("\x00\x38", 2);  // the scale 0.5 as f16
     for (int i = 0; i < 32; ++i) q8.push_back(static_cast<char>(i - 16));
@@ -163,7 +163,8 @@ TEST(Gguf, HostileSizesCostNeitherMemoryNorTime) {
     };
     for (const std::uint64_t huge : {std::uint64_t{1} << 32, std::uint64_t{1} << 62,
                                      std::numeric_limits<std::uint64_t>::max()}) {
-        // At every position, so at every count, length, extent and offset too.
+        // The number is written at every position, so also over every count, length, extent and
+        // offset.
         for (std::size_t position = 4; position + 8 <= whole.size() - 256; ++position) {
             const std::string code = with(position, huge);
             ASSERT_TRUE(code == "nothing" || code == "MODEL_FILE_INVALID") << code;

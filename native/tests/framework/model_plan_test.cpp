@@ -85,7 +85,7 @@ TEST(ModelPlan, ForetellsTheRealModels) {
         if (!std::filesystem::exists(file)) continue;
         ++found;
         expect_foretold_for_every_batch(file, families());
-        // Also the case of the memory figures: batches of 8, segments of 15 s.
+        // This is also the case of the memory figures: batches of 8, segments of 15 s.
         expect_foretold(file, {.max_batch = 8, .max_segment_seconds = 15}, families());
     }
     EXPECT_GT(found, 0) << folder;

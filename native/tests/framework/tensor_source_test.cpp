@@ -169,7 +169,7 @@ TEST(TensorSource, SynchronizedReadersAreRightWhileStorageIsReleased) {
                     }
                 });
             }
-            // Uploads to a backend read too.
+            // An upload to a backend reads the tensors, too.
             threads.emplace_back([&] {
                 ContextPtr context(ggml_init({ggml_tensor_overhead(), nullptr, true}));
                 ggml_tensor* tensor =

@@ -11,7 +11,7 @@
 namespace wavepool::kernels {
 namespace {
 
-/// From -10 to 10 in steps that are not round, with the neighborhood of 0.
+/// Arguments from -10 to 10 in steps that are not round, and some close to 0.
 std::vector<float> arguments() {
     std::vector<float> values;
     for (float x = -10.0F; x <= 10.0F; x += 0.00317F) values.push_back(x);

@@ -24,7 +24,7 @@ TaskRequest request_for(const std::vector<float>& samples) {
         {store, 0, static_cast<std::int64_t>(samples.size())}, nullptr, {}, CancelToken::create()};
 }
 
-/// Up to 13.5 s, so that more than 512 frames occur, where ggml has paths of its own.
+/// Requests of up to 13.5 s, so that more than 512 frames occur, where ggml has paths of its own.
 std::vector<TaskRequest> eight_lengths() {
     std::vector<TaskRequest> requests;
     for (const std::size_t samples :

@@ -32,7 +32,7 @@ namespace wavepool::fake {
 ///   rank   number: the items of a batch end in ascending rank, then index
 [[nodiscard]] std::span<const Family> families();
 
-/// What of the fakes exists in this process, a session until its end is over.
+/// How many fakes exist in this process; a session counts until it has been destroyed.
 struct LiveObjects {
     int weights = 0;
     int sessions = 0;

@@ -61,7 +61,7 @@ namespace {
 
 constexpr std::uint32_t kGgufI8 = 24;
 
-/// As 200 steps around an offset, so that every part of the format is used.
+/// Writes values as 200 steps around an offset, so that every part of the format is used.
 void write_integers(GgufBuilder& builder, const std::string& name,
                     const MoonshineCheckpoint::Tensor& tensor) {
     const auto [least, most] = std::ranges::minmax(tensor.values);

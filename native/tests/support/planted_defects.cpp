@@ -16,7 +16,7 @@ constexpr std::array<std::string_view, 6> kNames{"neighbor", "cold-clone",   "on
                                                  "growth",   "reload-clone", "crash"};
 constexpr std::size_t kGrowthBytes = std::size_t{1} << 20;
 
-/// What the sessions of the process share, as the defects need it.
+/// The state that the defects share among the sessions of the process.
 struct Process {
     std::mutex mutex;
     std::size_t living = 0;

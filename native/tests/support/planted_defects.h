@@ -18,7 +18,7 @@ namespace wavepool::fake {
 ///   crash           the twelfth result of a clone ends the process with abort()
 [[nodiscard]] bool is_planted_defect(std::string_view name);
 
-/// Of one session. A session that is made while others live is a clone.
+/// The defects of one session. A session that is made while others live is a clone.
 class PlantedDefects {
   public:
     PlantedDefects();
@@ -26,7 +26,7 @@ class PlantedDefects {
     PlantedDefects(const PlantedDefects&) = delete;
     PlantedDefects& operator=(const PlantedDefects&) = delete;
 
-    /// Once per result, with what is otherwise right.
+    /// Called once per result, which is right otherwise.
     void apply(TaskResult& result);
 
   private:

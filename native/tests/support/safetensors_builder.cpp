@@ -15,7 +15,7 @@ SafetensorsBuilder& SafetensorsBuilder::tensor(const std::string& name,
     const nlohmann::json entry{{"dtype", dtype},
                                {"shape", shape},
                                {"data_offsets", {data_.size(), data_.size() + data.size()}}};
-    // As text, so that a test can write a name twice.
+    // The header is built as text, so that a test can write a name twice.
     if (!tensors_.empty()) tensors_ += ",";
     tensors_ += nlohmann::json(name).dump() + ":" + entry.dump();
     data_ += data;

@@ -17,7 +17,7 @@ void append(std::string& out, T value) {
 /// 8 times a vector of length 1 and mean 0.
 float direction(std::size_t index) { return index % 2 == 0 ? 1.0F : -1.0F; }
 
-/// Of the last norm, so that a token is not followed by itself.
+/// The sign of a value of the last norm, so that a token is not followed by itself.
 float sign(std::size_t index) { return index / 2 % 2 == 0 ? 1.0F : -1.0F; }
 
 std::size_t elements(const std::vector<std::int32_t>& shape) {

@@ -24,8 +24,8 @@ class WhisperCheckpoint {
     };
 
     std::uint32_t magic = 0x67676d6c;
-    /// In the order of the file: vocabulary, audio context, state, heads, layers, text context,
-    /// state, heads, layers, mel bins, file type.
+    /// The sizes in the order of the file: vocabulary, audio context, state, heads, layers, text
+    /// context, state, heads, layers, mel bins, file type.
     std::array<std::int32_t, 11> parameters;
     std::int32_t mel_bins = 80;
     std::int32_t mel_frequencies = 201;
@@ -34,7 +34,7 @@ class WhisperCheckpoint {
     std::vector<Tensor> tensors;
 
     [[nodiscard]] Tensor& tensor(const std::string& name);
-    /// Bytes before the first tensor, and all.
+    /// The bytes before the first tensor, and the bytes of the whole file.
     [[nodiscard]] std::string header() const;
     [[nodiscard]] std::string bytes() const;
 

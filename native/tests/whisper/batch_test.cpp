@@ -19,7 +19,7 @@ constexpr std::int32_t kFirst = 1;
 constexpr std::int32_t kSecond = 2;
 constexpr std::int32_t kRivals = 30;
 constexpr int kSeconds = 20;
-constexpr std::int64_t kFrames = 1280;  // of the reduced context for so many seconds
+constexpr std::int64_t kFrames = 1280;  // frames of the reduced context for so many seconds
 
 struct Saying {
     std::vector<std::int32_t> tokens;
@@ -74,8 +74,8 @@ class WhisperBatch : public ::testing::Test {
     }
     [[nodiscard]] std::int32_t end() const { return model_->special.end; }
 
-    /// Nothing when it was handed back.
-    std::vector<std::int32_t> hear(std::vector<Saying> script) {
+    /// The tokens of a request decoded on such a network; none when it was handed back.
+    std::vector<std::int32_t> decode_script(std::vector<Saying> script) {
         ScriptedNetwork network(static_cast<std::size_t>(model_->parameters.vocabulary),
                                 std::move(script));
         std::vector<std::int32_t> tokens;
@@ -109,27 +109,28 @@ class WhisperBatch : public ::testing::Test {
 TEST_F(WhisperBatch, AnUnlikelyRestCostsNothingThatWasHeardBeforeIt) {
     const Saying most{{time(0), kFirst, time(18), time(18), end()}};
     const Saying rest{{time(0), kSecond, end()}, false};
-    EXPECT_EQ(hear({most, rest, rest}), (std::vector<std::int32_t>{kFirst, kSecond}));
+    EXPECT_EQ(decode_script({most, rest, rest}), (std::vector<std::int32_t>{kFirst, kSecond}));
     EXPECT_EQ(encoded_, (Encoded{{0, kFrames}, {1800, kFrames}, {1800, kAudioContext}}));
 }
 
 TEST_F(WhisperBatch, ARestThatRepeatsItselfOrALongUnlikelyOneIsHandedBack) {
     const Saying most{{time(0), kFirst, time(18), time(18), end()}};
     const Saying loop{{time(0), kSecond, kSecond, kSecond, kSecond}};
-    EXPECT_TRUE(hear({most, loop, loop}).empty());
+    EXPECT_TRUE(decode_script({most, loop, loop}).empty());
     const Saying half{{time(0), kFirst, time(10), time(10), end()}};
     const Saying unlikely{{time(0), kSecond, end()}, false};
-    EXPECT_TRUE(hear({half, unlikely, unlikely}).empty());
+    EXPECT_TRUE(decode_script({half, unlikely, unlikely}).empty());
     EXPECT_EQ(encoded_.back(), (std::pair<std::int64_t, std::int64_t>(1000, kAudioContext)));
 }
 
 TEST_F(WhisperBatch, WhatIsPassedOverAsSilenceIsHeardAgain) {
     const Saying early{{time(0), kFirst, time(2), end()}};
     const Saying remaining{{time(0), kSecond, time(18)}};
-    EXPECT_EQ(hear({early, early, remaining}), (std::vector<std::int32_t>{kFirst, kSecond}));
+    EXPECT_EQ(decode_script({early, early, remaining}),
+              (std::vector<std::int32_t>{kFirst, kSecond}));
     EXPECT_EQ(encoded_, (Encoded{{0, kFrames}, {0, kAudioContext}, {200, kAudioContext}}));
     const Saying late{{time(0), kFirst, time(16), end()}};
-    EXPECT_EQ(hear({late}), std::vector<std::int32_t>{kFirst});
+    EXPECT_EQ(decode_script({late}), std::vector<std::int32_t>{kFirst});
 }
 
 }  // namespace

@@ -94,7 +94,7 @@ TEST_F(WhisperWindow, WithoutATimeTheEndIsNoEndUnlessTheClipIsShort) {
 TEST_F(WhisperWindow, KnownSpeechHasTextBeforeItsEndAndIsNeverSilence) {
     for (const bool known : {false, true}) {
         Window w = window(known);
-        w.hear(scores({{kNoSpeech, 30}}));
+        w.read_no_speech(scores({{kNoSpeech, 30}}));
         EXPECT_GT(w.no_speech_probability(), 0.99F);
         next(w, {{kFirstTime, 5}});
         EXPECT_EQ(next(w, {{kEnd, 5}, {1, -15}}), known ? 1 : kEnd);

@@ -15,13 +15,13 @@ namespace {
 constexpr std::int64_t kEnglishVocabulary = 51864;
 constexpr std::int64_t kMultilingualVocabulary = 51865;
 constexpr std::int64_t kLargestVocabulary = 51866;  // one language more
-constexpr std::int64_t kHeadWidth = 64;             // of every Whisper model
+constexpr std::int64_t kHeadWidth = 64;             // the same in every Whisper model
 constexpr std::int64_t kMostHeads = 64;
 constexpr std::int64_t kMostLayers = 64;
 constexpr std::int64_t kMelFrequencies = 201;
 constexpr std::size_t kMostTokenBytes = 512;
 
-/// Which numbers a tensor may be made of.
+/// The types that a tensor may have.
 enum class Storage {
     kMatrix,       ///< all of one type, which the file type names
     kConvolution,  ///< f16, or f32 in a file of f32
@@ -155,7 +155,7 @@ void Checkpoint::read_tokens() {
     const auto refuse = [&](const std::string& what) {
         throw Error(ErrorCode::kModelFileInvalid, source_.description() + ": " + what);
     };
-    // Missing ones, all special, are made up by whisper.cpp.
+    // whisper.cpp adds the tokens that are missing, which are special ones.
     const auto fewest = static_cast<std::size_t>(parameters_.end_token());
     if (tokens_.size() < fewest ||
         tokens_.size() > static_cast<std::size_t>(parameters_.vocabulary)) {

@@ -26,8 +26,8 @@ struct Parameters {
     [[nodiscard]] bool multilingual() const noexcept;
     [[nodiscard]] std::int64_t languages() const noexcept;  ///< how many it tells apart
     [[nodiscard]] std::int32_t end_token() const noexcept;  ///< all below it are text
-    /// Whether it is a distilled model of the first kind, which is to be told that no times are
-    /// wanted.
+    /// Whether it is a distilled model of the first kind. Such a model has to be told in its prompt
+    /// that no times are wanted.
     [[nodiscard]] bool without_times() const noexcept;
 };
 

@@ -11,12 +11,12 @@
 namespace wavepool::whisper {
 
 struct NetworkLimits {
-    std::int64_t rows = 1;     ///< windows decoded together
-    std::int64_t samples = 0;  ///< of the longest clip
+    std::int64_t rows = 1;     ///< windows that are decoded together
+    std::int64_t samples = 0;  ///< length of the longest clip
     int threads = 1;
 };
 
-/// What a row is fed in one decode step.
+/// The input of one row in one decode step.
 struct DecodeInput {
     std::int32_t token = 0;
     bool scored = true;  ///< whether the scores of what may follow are wanted
@@ -37,12 +37,12 @@ class Network {
     virtual void encode(std::span<const float> clip, std::int64_t ticks, std::int64_t frames,
                         std::int64_t row, const AbortCheck& abort) = 0;
 
-    /// One step of rows 0 to inputs.size() - 1, at most kTextContext in each row. Throws
-    /// Error{kCancelled} when aborted; the rows then are where they were.
+    /// Decodes one step of rows 0 to inputs.size() - 1; each row takes at most kTextContext steps.
+    /// Throws Error{kCancelled} when aborted; the rows then are where they were.
     virtual void decode(std::span<const DecodeInput> inputs, const AbortCheck& abort) = 0;
 
-    /// After a step: the score of every token in a row that was to be scored. To be changed at will
-    /// until the next one.
+    /// The logits [vocabulary] of what may follow in a row whose last input was `scored`. The
+    /// caller may change them; they are valid until the next step.
     [[nodiscard]] virtual std::span<float> scores(std::int64_t row) noexcept = 0;
 
     /// Row `to` takes over what row `from` holds.
@@ -61,7 +61,7 @@ class NetworkWeights {
     /// Throws Error{kInvalidRequest | kInsufficientMemory}, std::bad_alloc.
     [[nodiscard]] virtual std::unique_ptr<Network> make_network(
         const NetworkLimits& limits) const = 0;
-    /// What bytes() of that network would be.
+    /// What bytes() of a network with these limits would be.
     [[nodiscard]] virtual std::size_t network_bytes(const NetworkLimits& limits) const = 0;
 };
 

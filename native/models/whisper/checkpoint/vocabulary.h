@@ -11,7 +11,7 @@ namespace wavepool::whisper {
 /// The text tokens of a model: byte-level pieces, of which one may be a part of a character.
 class Vocabulary {
   public:
-    /// Tokens from `end_token` on are not text.
+    /// `tokens` are the bytes of each token, by id. Those from `end_token` on are not text.
     Vocabulary(std::vector<std::string> tokens, std::int32_t end_token);
     Vocabulary(const Vocabulary&) = delete;
     Vocabulary& operator=(const Vocabulary&) = delete;

@@ -67,7 +67,7 @@ whisper_full_params Attempt::parameters() {
     params.print_timestamps = false;
     params.prompt_tokens = prompt_.data();
     params.prompt_n_tokens = static_cast<int>(prompt_.size());
-    // One candidate: more of them would enlarge the caches sixfold while running.
+    // There is one candidate: several would enlarge the caches sixfold while running.
     params.greedy.best_of = 1;
     params.temperature_inc = effort_ == Effort::kUntilGood ? kTemperatureStep : 0.0F;
     // Audio that is known to be speech is never dropped as silence: no probability is above 1.
@@ -99,7 +99,8 @@ void Attempt::filter(std::span<const whisper_token_data> tokens, float* logits) 
     if (effort_ == Effort::kOnce && grown && ends_in_loop(text)) setting_.stuck = true;
 }
 
-/// Called before the next window is encoded, while the encoder's output is still this one's.
+/// Called before the next window is encoded, while the encoder's output still belongs to this
+/// window.
 void Attempt::end_window() {
     if (!ran_) return;
     const library::WindowReport report = library::report(setting_.state);
@@ -138,7 +139,7 @@ std::vector<double> Attempt::align(const Window& window) {
         read.push_back(options_.translate ? whisper_token_translate(context)
                                           : whisper_token_transcribe(context));
     }
-    // The row of this token is the one that tells where the first text token is heard.
+    // The attention of this token's row tells where the first text token begins.
     const std::size_t first = read.size();
     read.push_back(whisper_token_not(context));
     for (int segment = window.first_segment; segment < window.end_segment; ++segment) {
@@ -146,7 +147,7 @@ std::vector<double> Attempt::align(const Window& window) {
             if (token.id < end) read.push_back(token.id);
         }
     }
-    // Where the window begins: a segment's first time is that plus its timestamp token.
+    // The first time of a segment is the beginning of its window plus its timestamp token.
     const whisper_token_data opening = tokens_of(window.first_segment).front();
     const std::int64_t begin =
         whisper_full_get_segment_t0_from_state(&setting_.state, window.first_segment) -

@@ -12,14 +12,15 @@
 
 namespace wavepool::whisper {
 
-/// One run of whisper.cpp over a request, from sound to text.
+/// One run of whisper.cpp over a request, from samples to text.
 class Attempt {
   public:
     struct Setting {
         const SharedModel& model;
         whisper_state& state;
         int threads;
-        /// Raised here, seen by the backend's abort callback: the attempt is not worth its end.
+        /// The attempt raises it when its text is in a loop; the backend's abort callback then
+        /// stops it.
         std::atomic<bool>& stuck;
     };
     enum class Effort {
@@ -43,7 +44,7 @@ class Attempt {
     [[nodiscard]] TaskResult result(double seconds) const;
 
   private:
-    /// What whisper.cpp made of one window; each request has one, rarely more.
+    /// The result of whisper.cpp for one window. A request has one window, rarely more.
     struct Window {
         int first_segment = 0;
         int end_segment = 0;

@@ -10,13 +10,13 @@
 namespace wavepool::whisper {
 namespace {
 
-/// Of what was said before, a window is told so many tokens at most.
+/// The most tokens of earlier text that the prompt of a window holds.
 constexpr std::size_t kMostPastTokens = kTextContext / 2 - 1;
-/// What is left to a last window that is shorter than this many ticks is told nothing of the past,
-/// which would lead it astray, and may be unlikely: often it is a word that the clip's end cuts.
+/// A last window of fewer ticks than this gets no earlier text in its prompt, which would mislead
+/// it, and its text may be unlikely: often it is a word that the end of the clip cuts.
 constexpr int kShortRest = 500;
-/// Ticks that a window must have heard for the rest of it to be heard in another one.
-constexpr int kLeastHeard = 50;
+/// The ticks that a window must have decoded before what it skipped is decoded in another window.
+constexpr int kLeastDecoded = 50;
 
 int ticks_of(std::size_t samples) {
     constexpr std::int64_t kTickSamples = kSampleRate / 100;
@@ -69,7 +69,8 @@ void Batch::step() {
         for (std::size_t row = members_.size(); row-- > 0;) fail(row);
         return;
     }
-    // From the back: a member that leaves is replaced by one that has been looked at.
+    // The loop runs from the last row to the first: a member that is removed is replaced by the
+    // last one, which has been handled already.
     for (std::size_t row = members_.size(); row-- > 0;) take_scores(row);
 }
 
@@ -79,7 +80,7 @@ void Batch::take_scores(std::size_t row) {
     const auto at = static_cast<std::int64_t>(row);
     if (member.fed == member.start) {
         const std::span<float> scores = host_.network.scores(at);
-        window.hear(scores);
+        window.read_no_speech(scores);
         if (host_.model.parameters.multilingual() && !member.options.language) {
             const auto first = static_cast<std::size_t>(host_.model.special.first_language);
             const auto languages = scores.subspan(first, host_.model.languages.size());
@@ -101,11 +102,11 @@ void Batch::end_window(std::size_t row) {
     if (member.context == Context::kReduced) {
         const bool stands = window.state() == Window::State::kCompleted &&
                             window.average_log_probability() >= kTrustedLogProbability &&
-                            window.passed_over() <= kShortRest;
-        if (!stands) return widen(row, member.windows.size() - 1);
+                            window.skipped() <= kShortRest;
+        if (!stands) return retry_in_full_context(row, member.windows.size() - 1);
     } else if (rest ? window.broken() : window.doubtful()) {
         const std::size_t index = member.index;
-        leave(row);
+        remove(row);
         return host_.hand_back(index);
     }
     member.past.clear();
@@ -116,8 +117,8 @@ void Batch::end_window(std::size_t row) {
     if (!window.silent()) {
         for (const Window::Token& token : window.tokens()) member.past.push_back(token.id);
     }
-    const bool lost = window.passed_over() > kShortRest && window.heard() >= kLeastHeard;
-    const int begin = window.begin() + (lost ? window.heard() : window.advance());
+    const bool lost = window.skipped() > kShortRest && window.last_time() >= kLeastDecoded;
+    const int begin = window.begin() + (lost ? window.last_time() : window.advance());
     if (begin + kShortestWindow >= member.end) return finish(row);
     start_window(row, begin);
 }
@@ -165,7 +166,7 @@ void Batch::start_window(std::size_t row, int begin) {
     }
 }
 
-void Batch::widen(std::size_t row, std::size_t first) {
+void Batch::retry_in_full_context(std::size_t row, std::size_t first) {
     Member& member = members_[row];
     const int begin = member.windows[first].begin();
     member.context = Context::kFull;
@@ -177,9 +178,10 @@ void Batch::widen(std::size_t row, std::size_t first) {
 void Batch::finish(std::size_t row) {
     Member& member = members_[row];
     TaskResult result = transcript_of(host_.model, member.windows, member.language, member.seconds);
-    if (member.context == Context::kReduced && result.pieces.empty()) return widen(row, 0);
+    if (member.context == Context::kReduced && result.pieces.empty())
+        return retry_in_full_context(row, 0);
     const std::size_t index = member.index;
-    leave(row);
+    remove(row);
     host_.end(index, std::move(result));
 }
 
@@ -187,7 +189,7 @@ void Batch::drop_cancelled() {
     for (std::size_t row = members_.size(); row-- > 0;) {
         const std::size_t index = members_[row].index;
         if (!requests_[index].cancel.cancelled()) continue;
-        leave(row);
+        remove(row);
         host_.end(index, Error(ErrorCode::kCancelled, "while decoding"));
     }
 }
@@ -198,7 +200,7 @@ bool Batch::all_cancelled() const noexcept {
     });
 }
 
-void Batch::leave(std::size_t row) {
+void Batch::remove(std::size_t row) {
     const std::size_t last = members_.size() - 1;
     if (row != last) {
         host_.network.move_row(static_cast<std::int64_t>(last), static_cast<std::int64_t>(row));
@@ -210,7 +212,7 @@ void Batch::leave(std::size_t row) {
 void Batch::fail(std::size_t row) {
     Error error = error_from_current_exception();
     const std::size_t index = members_[row].index;
-    leave(row);
+    remove(row);
     host_.end(index, std::move(error));
 }
 

@@ -14,17 +14,17 @@
 
 namespace wavepool::whisper {
 
-/// A clip as a model hears it.
+/// The samples of a request as the model gets them.
 struct Clip {
     std::vector<float> samples;  ///< at least kShortestSamples
-    double seconds = 0;          ///< of the request's audio
+    double seconds = 0;          ///< length of the request's audio
 };
 
 /// Requests that are decoded together on a network: each is encoded as soon as a row is free and
 /// leaves the batch when it ends.
 ///
-/// A request hears its reduced context first and, where that does not stand, all 30 s; both as
-/// Session describes it. One that would need a higher temperature is handed back.
+/// A request is decoded in its reduced context first and, where the result does not stand, in all
+/// 30 s, as Session describes it. One that would need a higher temperature is handed back.
 class Batch {
   public:
     struct Host {
@@ -54,10 +54,10 @@ class Batch {
         int language = 0;
         double seconds = 0;
         int end = 0;                       ///< ticks of the clip
-        std::vector<std::int32_t> past;    ///< tokens that a window may be told of
-        std::vector<std::int32_t> prompt;  ///< of the current window
-        std::size_t fed = 0;               ///< tokens of the prompt
-        std::size_t start = 0;             ///< place of the start token in it
+        std::vector<std::int32_t> past;    ///< tokens of earlier windows, for the next prompt
+        std::vector<std::int32_t> prompt;  ///< the prompt of the current window
+        std::size_t fed = 0;               ///< how many tokens of the prompt have been decoded
+        std::size_t start = 0;             ///< place of the start token in the prompt
         std::vector<Window> windows;       ///< the last one is the current
     };
 
@@ -67,11 +67,11 @@ class Batch {
     void end_window(std::size_t row);
     void start_window(std::size_t row, int begin);
     void write_prompt(Member& member, int begin) const;
-    /// Goes on in the full context, from that window on.
-    void widen(std::size_t row, std::size_t first);
+    /// Decodes again in the full context, from window `first` on.
+    void retry_in_full_context(std::size_t row, std::size_t first);
     void finish(std::size_t row);
     void drop_cancelled();
-    void leave(std::size_t row);
+    void remove(std::size_t row);
     /// Ends the member with what is being thrown.
     void fail(std::size_t row);
     [[nodiscard]] bool all_cancelled() const noexcept;

@@ -5,8 +5,8 @@
 
 namespace wavepool::whisper {
 
-/// Shorter clips are heard with silence behind them: whisper.cpp refuses less than 100 ms and reads
-/// 200 samples beyond the first.
+/// Shorter clips are padded with silence to this length: whisper.cpp refuses less than 100 ms and
+/// reads 200 samples beyond the first.
 inline constexpr std::int64_t kShortestSamples = 8000;
 
 /// A reduced context is trusted above this; on the test speech it was as good as the full one

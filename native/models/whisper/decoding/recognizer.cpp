@@ -11,7 +11,8 @@
 namespace wavepool::whisper {
 namespace {
 
-/// Of 100: between two graphs of one decode step the workers stay awake.
+/// How long an idle thread of the pool polls before it sleeps, from 0 to 100. With 50 the threads
+/// stay awake between two graphs of one decode step.
 constexpr int kThreadpoolPolling = 50;
 
 }  // namespace
@@ -39,7 +40,7 @@ Recognizer::~Recognizer() = default;
 
 std::size_t Recognizer::bytes() const { return library::bytes(*state_); }
 
-TaskResult Recognizer::run(std::span<const float> heard, double seconds,
+TaskResult Recognizer::run(std::span<const float> samples, double seconds,
                            const RequestOptions& options, Context context,
                            const CancelToken& cancel) {
     const Attempt::Setting setting{
@@ -53,14 +54,14 @@ TaskResult Recognizer::run(std::span<const float> heard, double seconds,
         }
     } const reset{*this};
 
-    const int reduced = audio_frames(static_cast<std::int64_t>(heard.size()));
+    const int reduced = audio_frames(static_cast<std::int64_t>(samples.size()));
     if (context == Context::kReducedFirst && reduced < kAudioContext) {
-        Attempt attempt(setting, options, heard, reduced, Attempt::Effort::kOnce);
+        Attempt attempt(setting, options, samples, reduced, Attempt::Effort::kOnce);
         attempt.run(cancel);
         if (attempt.trusted()) return attempt.result(seconds);
         stuck_ = false;
     }
-    Attempt attempt(setting, options, heard, static_cast<int>(kAudioContext),
+    Attempt attempt(setting, options, samples, static_cast<int>(kAudioContext),
                     Attempt::Effort::kUntilGood);
     attempt.run(cancel);
     return attempt.result(seconds);

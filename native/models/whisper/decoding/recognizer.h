@@ -14,7 +14,7 @@
 
 namespace wavepool::whisper {
 
-/// whisper.cpp's state with the threads it computes on. One request at a time.
+/// Runs requests on a whisper.cpp state and its own threads, one at a time.
 class Recognizer {
   public:
     /// Throws Error{kInsufficientMemory}.
@@ -28,10 +28,10 @@ class Recognizer {
         kFull,
     };
 
-    /// Of `heard`, at least kShortestSamples, times lie within [0, seconds]. Throws
-    /// Error{kCancelled | kInsufficientMemory | kInternal}; usable after each of them. The result
-    /// depends on nothing that ran before.
-    [[nodiscard]] TaskResult run(std::span<const float> heard, double seconds,
+    /// Transcribes 16 kHz samples, at least kShortestSamples. Times of the result are in seconds,
+    /// within [0, seconds]. Throws Error{kCancelled | kInsufficientMemory | kInternal}; usable
+    /// after each of them. The result depends on nothing that ran before.
+    [[nodiscard]] TaskResult run(std::span<const float> samples, double seconds,
                                  const RequestOptions& options, Context context,
                                  const CancelToken& cancel);
 
@@ -43,7 +43,7 @@ class Recognizer {
     // Destruction order: the state's backend uses the pool.
     ThreadpoolPtr pool_;
     library::StatePtr state_;
-    const CancelToken* cancel_ = nullptr;  ///< of the running request
+    const CancelToken* cancel_ = nullptr;  ///< the token of the running request
     std::atomic<bool> stuck_ = false;      ///< the running attempt is not worth its end
 };
 

@@ -13,7 +13,7 @@
 
 namespace wavepool::whisper {
 
-/// What all sessions of one checkpoint share.
+/// The immutable part that all sessions of one checkpoint share.
 struct SharedModel {
     SharedModel(const Checkpoint& checkpoint, library::ContextPtr loaded,
                 std::shared_ptr<const NetworkWeights> weights)

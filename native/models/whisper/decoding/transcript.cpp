@@ -44,7 +44,7 @@ std::vector<Stretch> stretches_of(const library::SpecialTokens& special, const W
         begin = ticks(tokens[i].id);
         first = i + 1;
     }
-    end_at(tokens.size(), window.begin() + window.heard());
+    end_at(tokens.size(), window.begin() + window.last_time());
     return stretches;
 }
 

@@ -9,7 +9,7 @@
 
 namespace wavepool::whisper {
 
-/// What the windows of a request say, without words. Times lie within [0, seconds].
+/// The result of a request from its decoded windows, without words. Times lie within [0, seconds].
 [[nodiscard]] TaskResult transcript_of(const SharedModel& model, std::span<const Window> windows,
                                        int language, double seconds);
 

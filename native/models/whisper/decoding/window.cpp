@@ -27,7 +27,7 @@ void forbid(std::span<float> scores) { std::ranges::fill(scores, kNever); }
 
 }  // namespace
 
-void Window::hear(std::span<const float> scores) {
+void Window::read_no_speech(std::span<const float> scores) {
     const float score = scores[static_cast<std::size_t>(setting_.tokens.no_speech)];
     no_speech_probability_ = std::exp(score - kernels::log_sum_exp(scores));
 }
@@ -138,7 +138,7 @@ bool Window::broken() const {
 }
 
 bool Window::doubtful() const {
-    // Also for numbers that are none.
+    // Written so that a probability that is not a number counts as unsure.
     const bool sure = average_log_probability() >= kLeastLogProbability ||
                       no_speech_probability_ >= silence_threshold();
     return broken() || !sure;
@@ -151,6 +151,6 @@ int Window::advance() const {
     return single_time ? std::min(setting_.end - setting_.begin, kTicksOfContext) : seek_;
 }
 
-int Window::passed_over() const { return std::max(advance() - seek_, 0); }
+int Window::skipped() const { return std::max(advance() - seek_, 0); }
 
 }  // namespace wavepool::whisper

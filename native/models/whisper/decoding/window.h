@@ -13,7 +13,7 @@ inline constexpr int kTicksPerFrame = 2;
 inline constexpr int kTicksOfContext = 3000;
 inline constexpr int kShortestWindow = 10;
 
-/// How one window is decoded from scores, greedily, as whisper.cpp does it: times come in pairs and
+/// Decodes one window from scores, greedily, as whisper.cpp does it: times come in pairs and
 /// ascend, the first is at most 1 s, a time is chosen where all times together are likelier than
 /// any word, and what follows the last time is left to the next window.
 class Window {
@@ -21,7 +21,7 @@ class Window {
     struct Setting {
         const library::SpecialTokens& tokens;
         int begin = 0;  ///< ticks of the clip before the window
-        int end = 0;    ///< of the whole clip
+        int end = 0;    ///< ticks of the whole clip
         bool suppress_blank = false;
     };
     struct Token {
@@ -32,24 +32,24 @@ class Window {
     enum class State {
         kDecoding,
         kCompleted,  ///< its end was found
-        kFull,       ///< the limit of tokens was
+        kFull,       ///< the limit of tokens was reached
         kFailed,     ///< it makes no sense
         kStuck,      ///< it repeats itself
     };
 
     explicit Window(const Setting& setting) : setting_(setting) {}
 
-    /// Reads how likely silence is from the scores that follow the start token.
-    void hear(std::span<const float> scores);
-    /// Chooses the next token from the scores of what may follow, which are changed.
+    /// Reads how likely silence is from the scores [vocabulary] that follow the start token.
+    void read_no_speech(std::span<const float> scores);
+    /// Chooses the next token from the scores [vocabulary] of what may follow, and changes them.
     void choose(std::span<float> scores);
 
     [[nodiscard]] State state() const noexcept { return state_; }
     [[nodiscard]] std::int32_t last_token() const noexcept { return tokens_.back().id; }
 
-    // Once it has ended.
+    // The following methods are for a window that has ended.
     [[nodiscard]] int begin() const noexcept { return setting_.begin; }
-    /// Those that count.
+    /// The tokens of the result; what follows the last time is not among them.
     [[nodiscard]] std::span<const Token> tokens() const noexcept {
         return std::span(tokens_).first(length_);
     }
@@ -65,11 +65,11 @@ class Window {
     [[nodiscard]] bool doubtful() const;
     /// Ticks until the next window.
     [[nodiscard]] int advance() const;
-    /// Ticks of the clip behind its last time that no next window will hear, since the model takes
-    /// the rest for silence.
-    [[nodiscard]] int passed_over() const;
+    /// Ticks after its last time that the next window will not decode, since the model takes them
+    /// for silence.
+    [[nodiscard]] int skipped() const;
     /// Ticks of the window up to its last time.
-    [[nodiscard]] int heard() const noexcept { return seek_; }
+    [[nodiscard]] int last_time() const noexcept { return seek_; }
 
   private:
     void apply_rules(std::span<float> scores) const;
@@ -82,7 +82,7 @@ class Window {
     Setting setting_;
     State state_ = State::kDecoding;
     std::vector<Token> tokens_;
-    std::vector<std::int32_t> text_;  // tokens that are
+    std::vector<std::int32_t> text_;  // the text tokens among them
     std::size_t length_ = 0;
     int seek_ = kTicksOfContext;
     bool has_time_ = false;

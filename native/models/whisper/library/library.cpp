@@ -105,7 +105,7 @@ bool compute(whisper_sched& scheduler, ggml_cgraph* graph, int threads) {
     return ggml_graph_compute_helper(scheduler.sched, graph, threads);
 }
 
-/// What the decoder is given when it reads all tokens at once.
+/// The inputs of the decoder when it reads all tokens at once.
 struct DecoderInputs {
     explicit DecoderInputs(std::span<const whisper_token> read)
         : tokens(read), positions(read.size()), mask(read.size() * read.size(), 0.0F) {

@@ -23,7 +23,7 @@ struct StateDeleter {
 using ContextPtr = std::unique_ptr<whisper_context, ContextDeleter>;
 using StatePtr = std::unique_ptr<whisper_state, StateDeleter>;
 
-/// From a stream of exactly the bytes that validation has vouched for; null when memory is short.
+/// Loads a model from a stream of bytes that have been validated. Null when memory is short.
 [[nodiscard]] ContextPtr load(whisper_model_loader& loader);
 
 /// A state whose decoder is sized for one token at a time; it grows when a prompt or an alignment
@@ -31,10 +31,11 @@ using StatePtr = std::unique_ptr<whisper_state, StateDeleter>;
 /// time (construct_backend()).
 [[nodiscard]] StatePtr make_state(whisper_context& context);
 
-/// Bytes of everything a state holds now.
+/// The bytes of all memory that a state holds now.
 [[nodiscard]] std::size_t bytes(const whisper_state& state);
 
-/// Both may be null. The pool must outlive the state; `abort` is polled after each node of a graph.
+/// Sets the threads and the abort callback of a state; both may be null. The pool must outlive the
+/// state; `abort` is polled after each node of a graph.
 void use(whisper_state& state, ggml_threadpool_t pool, ggml_abort_callback abort, void* abort_data);
 
 /// Makes the state as a new one is, for a request with this many frames of audio: nothing of an
@@ -42,9 +43,9 @@ void use(whisper_state& state, ggml_threadpool_t pool, ggml_abort_callback abort
 /// has an effect on the next.
 void restart(const whisper_context& context, whisper_state& state, int audio_frames);
 
-/// What the last window that was decoded told.
+/// What whisper.cpp tells of the window that was decoded last.
 struct WindowReport {
-    int failed_temperatures = 0;  ///< of all windows since restart()
+    int failed_temperatures = 0;  ///< in all windows since restart()
     bool completed = false;       ///< the end was found, not the limit of tokens
     double average_log_probability = 0;
     float no_speech_probability = 0;
@@ -77,7 +78,8 @@ struct AlignmentHead {
     int layer = 0;
     int head = 0;
 };
-/// Those that are known for a model of these sizes, else the heads of the upper half of the layers.
+/// The heads that are known for a model of these sizes, else all heads of the upper half of the
+/// layers.
 [[nodiscard]] std::vector<AlignmentHead> alignment_heads(const whisper_context& context);
 
 /// Attention of each head, token and frame ([head][token][frame], each a softmax over all frames)

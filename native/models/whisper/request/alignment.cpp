@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kMedianWidth = 7;
 
-/// Over the tokens of one frame: mean 0, deviation 1.
+/// Scales the weights of each frame to mean 0 and deviation 1 over its tokens.
 void normalize(std::span<float> weights, std::size_t tokens, std::size_t frames) {
     for (std::size_t frame = 0; frame < frames; ++frame) {
         double sum = 0;
@@ -69,7 +69,7 @@ std::vector<float> matrix(const Attention& attention, std::size_t first, std::si
 
 enum class Step : std::uint8_t { kBoth, kToken, kFrame };
 
-/// For each row the first column of the path with the greatest sum.
+/// The first column in each row of the path with the greatest sum.
 std::vector<std::size_t> best_path(std::span<const float> values, std::size_t rows,
                                    std::size_t columns) {
     constexpr float kNever = std::numeric_limits<float>::infinity();

@@ -11,7 +11,7 @@ struct Attention {
     std::span<const float> weights;
     std::size_t heads = 0;
     std::size_t tokens = 0;
-    std::size_t frames = 0;  ///< of the window that was encoded
+    std::size_t frames = 0;  ///< frames of the window that was encoded
 };
 
 /// The frame in which each of the tokens [first, attention.tokens) begins: normalized over tokens,

@@ -12,7 +12,7 @@ namespace wavepool::whisper {
 /// The codes of the languages that a model tells apart; a language's id is its place.
 [[nodiscard]] std::vector<std::string> language_codes(const Parameters& parameters);
 
-/// What TaskRequest::options may hold for a model.
+/// The names that TaskRequest::options may hold for a model.
 [[nodiscard]] std::vector<std::string> option_names(const Parameters& parameters);
 
 struct RequestOptions {

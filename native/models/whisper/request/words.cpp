@@ -77,7 +77,7 @@ bool begins_word(const Unit& unit, const std::vector<Unit>& words) {
     if (text.empty()) return false;
     const char32_t first = first_character(text);
     if (all_punctuation(text)) return is_opening(first);
-    // What has only opened a bracket so far still waits for its word.
+    // A unit that has only opened a bracket so far belongs to the word that follows.
     if (all_punctuation(before) && is_opening(first_character(before))) return false;
     return unit.text.front() == ' ' || is_unspaced(first);
 }
@@ -103,7 +103,7 @@ void shorten(std::vector<TimedWord>& words) {
     for (std::size_t i = 0; i < words.size(); ++i) {
         TimedWord& word = words[i];
         if (word.end - word.start <= longest) continue;
-        // Before a word there is silence, unless it ends a sentence: then it is after it.
+        // The silence is before the word, unless the word ends a sentence: then it is after it.
         if (i + 1 == words.size() || ends_sentence(word.text)) {
             word.end = word.start + longest;
         } else {

@@ -1,4 +1,4 @@
-#include "audio/conversion/rate_halver.h"
+#include "audio/conversion/half_band_decimator.h"
 
 #include <algorithm>
 #include <array>
@@ -17,8 +17,9 @@ constexpr std::size_t kAtOnce = kUnroll * kLanes;
 
 }  // namespace
 
-RateHalver::RateHalver(int sample_rate, int band) {
-    // From `band` to its mirror at a quarter of the rate.
+HalfBandDecimator::HalfBandDecimator(int sample_rate, int band) {
+    // The filter may fall off from `band` up to the mirror image of `band` about a quarter of the
+    // rate.
     const double transition =
         2 * std::numbers::pi * (0.5 - 2.0 * static_cast<double>(band) / sample_rate);
     const double half_width = KaiserWindow::half_width(kAttenuationDb, transition) + 1;
@@ -32,7 +33,7 @@ RateHalver::RateHalver(int sample_rate, int band) {
     odd_.assign(factors_.size(), 0.0F);
 }
 
-void RateHalver::push(std::span<const float> samples, std::vector<float>& out) {
+void HalfBandDecimator::push(std::span<const float> samples, std::vector<float>& out) {
     if (next_is_odd_ && !samples.empty()) {
         odd_.push_back(samples.front());
         samples = samples.subspan(1);
@@ -54,12 +55,12 @@ void RateHalver::push(std::span<const float> samples, std::vector<float>& out) {
     produce(out);
 }
 
-void RateHalver::finish(std::vector<float>& out) {
+void HalfBandDecimator::finish(std::vector<float>& out) {
     odd_.insert(odd_.end(), 2 * factors_.size(), 0.0F);
     produce(out);
 }
 
-void RateHalver::produce(std::vector<float>& out) {
+void HalfBandDecimator::produce(std::vector<float>& out) {
     const std::size_t reach = factors_.size();
     if (odd_.size() < 2 * reach) return;
     const std::size_t count = std::min(even_.size(), odd_.size() - 2 * reach + 1);
