@@ -9,7 +9,7 @@ import { ROOT, run } from './setup.mjs';
 
 run(process.execPath, ['node_modules/typescript/bin/tsc', '-p', 'tsconfig.build.json']);
 await bundle();
-// The pages look for them beside their own code, which is in either place.
+// The dashboard's pages look for their assets beside their own code, which is in either place.
 for (const folder of ['src/http/pages/assets', 'src/chunks/assets']) {
   rmSync(`${ROOT}/dist/${folder}`, { recursive: true, force: true });
   cpSync(`${ROOT}/src/http/pages/assets`, `${ROOT}/dist/${folder}`, { recursive: true });

@@ -7,19 +7,19 @@ import path from 'node:path';
 import { build } from 'vite';
 import { ROOT } from './setup.mjs';
 
-/** Each replaces what tsc has written in its place. */
+/** The programs, by the names of their files in dist/. Each bundle replaces the file that tsc wrote. */
 const PROGRAMS = {
   'src/cli/main': 'src/cli/main.ts',
   'workers/audio-worker': 'workers/audio-worker.ts',
   'workers/tuning-worker': 'workers/tuning-worker.ts',
   'workers/validation-worker': 'workers/validation-worker.ts',
 };
-/** Beside the code that is not in them. */
+/** The folder in dist/ for code that the programs share or load later. */
 const CHUNKS = 'src/chunks';
-/** What every command and worker loads. Everything else stays a package, and is loaded when it is needed. */
+/** The packages that every command and worker loads. All others stay packages, which are loaded when they are needed. */
 const JOINED = ['bullmq', 'cli-progress', 'commander', 'ioredis', 'picocolors', 'pino', 'zod'];
 
-/** Overwrites the programs in dist/, and tells which packages are in them. */
+/** Overwrites the programs in dist/, and writes down the licenses of the packages that are in them. */
 export async function bundle() {
   const { dependencies } = JSON.parse(readFileSync(path.join(ROOT, 'package.json'), 'utf8'));
   const external = Object.keys(dependencies).filter((name) => !JOINED.includes(name));
@@ -28,7 +28,7 @@ export async function bundle() {
     configFile: false,
     logLevel: 'error',
     publicDir: false,
-    // Optional native code of a dependency: looked for when the program runs.
+    // msgpackr-extract is optional native code of a dependency, which is looked for when the program runs.
     ssr: { noExternal: true, external: [...external, 'msgpackr-extract'], target: 'node' },
     build: {
       ssr: true,
@@ -46,13 +46,14 @@ export async function bundle() {
       },
     },
   });
-  // Of what has been replaced.
+  // The maps belong to the files that have been replaced.
   for (const program of Object.keys(PROGRAMS))
     rmSync(path.join(ROOT, `dist/${program}.js.map`), { force: true });
   removeOthers(new Set(output.map(({ fileName }) => path.basename(fileName))));
   writeLicenses(output.flatMap(({ moduleIds = [] }) => moduleIds));
 }
 
+/** Removes chunks of earlier builds. */
 function removeOthers(written) {
   const folder = path.join(ROOT, 'dist', CHUNKS);
   if (!existsSync(folder)) return;
@@ -61,7 +62,7 @@ function removeOthers(written) {
   }
 }
 
-/** Packages that are joined go with their licenses. */
+/** Writes the licenses of the joined packages beside the chunks. */
 function writeLicenses(moduleIds) {
   const folders = new Set();
   for (const id of moduleIds) {

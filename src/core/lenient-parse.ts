@@ -66,3 +66,9 @@ export function parseJson(text: unknown): unknown {
     return undefined;
   }
 }
+
+/** A member of an object of unknown shape; undefined where there is none. */
+export function memberOf(value: unknown, name: string): unknown {
+  if (typeof value !== 'object' || value === null) return undefined;
+  return Object.hasOwn(value, name) ? Reflect.get(value, name) : undefined;
+}

@@ -1,9 +1,9 @@
-/** Where published files come from: a discriminated union, everything pinned to the byte. */
+/** The places that published files come from. Everything is pinned to the byte. */
 
 export interface SourceFile {
-  /** What the converter calls the file. */
+  /** The name by which the converter asks for the file. */
   readonly name: string;
-  /** Inside the package or repository. */
+  /** The path inside the package or repository. */
   readonly path: string;
   readonly bytes: number;
   /** Hexadecimal. */
@@ -11,11 +11,11 @@ export interface SourceFile {
 }
 
 interface SourceBase {
-  /** SPDX identifier of what is taken. */
+  /** SPDX identifier of the files that are taken. */
   readonly license: string;
   /** Copyright line, where no license file comes with it. */
   readonly copyright?: string;
-  /** Which of `files` is the license text. */
+  /** The name of the one of `files` that is the license text. */
   readonly licenseFile?: string;
   readonly files: readonly SourceFile[];
 }
@@ -51,7 +51,7 @@ export interface HuggingFaceSource extends SourceBase {
 }
 
 export interface HuggingFaceFile extends SourceFile {
-  /** As whisper.cpp's own list of models has it. */
+  /** The hash in whisper.cpp's own list of models. */
   readonly sha1?: string;
 }
 
@@ -62,7 +62,7 @@ export interface UrlSource extends SourceBase {
 
 export type Source = NpmSource | PypiSource | HuggingFaceSource | UrlSource;
 
-/** What the record of an installed model calls a source. */
+/** The name of a source in the record of an installed model. */
 export function sourceName(source: Source): string {
   switch (source.kind) {
     case 'npm':
@@ -79,12 +79,12 @@ export function sourceName(source: Source): string {
   }
 }
 
-/** The same for people, where it stands among others. */
+/** The name of a source for people, which tells npm packages from others. */
 export function sourceLabel(source: Source): string {
   return source.kind === 'npm' ? `npm:${sourceName(source)}` : sourceName(source);
 }
 
-/** What pins the source: the hash of the package, or of each file. */
+/** The hash that pins the source: that of the package, or that of each file. */
 export function sourceIntegrity(source: Source): string {
   switch (source.kind) {
     case 'npm':

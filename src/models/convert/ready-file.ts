@@ -53,7 +53,7 @@ const MOONSHINE_TENSORS = [
 ];
 
 /**
- * Which of the families that run here a GGUF file is for.
+ * Tells which of the families that run here a GGUF file is for.
  * @throws {WavepoolError} MODEL_FILE_INVALID for another family, or half a file
  */
 export async function readGgufFamily(source: ByteSource): Promise<GgufFamily> {

@@ -9,15 +9,15 @@ import type { OnnxGraph, OnnxTensor } from '../files/onnx-reader.ts';
 import { readSafetensorsIndex } from '../files/safetensors-reader.ts';
 import { type ConversionInput, type GgufConverter, generalMetadata } from './converter.ts';
 
-/** As converters ask for it, whatever the format. */
+/** The converters ask for their file by this name, whatever its format. */
 export const SILERO_FILE = 'silero-vad.onnx';
 const FILE = SILERO_FILE;
-/** Hz, and samples of one window and of the left context that goes before it. */
+/** In Hz. The two below are samples: of one window, and of the left context that goes before it. */
 const SAMPLE_RATE = 16_000;
 const WINDOW = 512;
 const CONTEXT = 64;
 
-/** Source name, name here, shape. */
+/** For each tensor: its name in the ONNX file, its name here, its shape. */
 const TENSORS: readonly (readonly [string, string, readonly number[]])[] = [
   ['stft.forward_basis_buffer', 'stft_conv.weight', [258, 1, 256]],
   ['encoder.0.reparam_conv.weight', 'conv1.weight', [128, 129, 3]],
@@ -50,7 +50,7 @@ export const sileroVadConverter: GgufConverter = {
   },
 };
 
-/** The Safetensors file of a release: its tensors have their names already. */
+/** Reads the Safetensors file of a release, whose tensors have the right names already. */
 export const sileroSafetensorsConverter: GgufConverter = {
   convert: async (input) => {
     await using source = await FileBytes.open(input.locate(FILE), FILE);
@@ -69,7 +69,7 @@ export const sileroSafetensorsConverter: GgufConverter = {
   },
 };
 
-/** What a GGUF file of this family holds; shapes outermost first. */
+/** The tensors that a GGUF file of this family holds, with their shapes outermost first. */
 export const SILERO_TENSORS = TENSORS.map(([, name, shape]) => ({ name, shape }));
 
 function checkShape(name: string, found: readonly number[], shape: readonly number[]): void {

@@ -1,4 +1,5 @@
 /** The text of Whisper's tokens, from a tokenizer.json: byte-level BPE, whose characters stand for single bytes. */
+import { memberOf } from '../../core/lenient-parse.ts';
 import { invalidFile } from '../files/byte-source.ts';
 import { TEXT_TOKENS } from '../files/ggml-whisper-file.ts';
 
@@ -35,16 +36,11 @@ function readVocabulary(json: Uint8Array, file: string): readonly (readonly [str
   } catch (thrown) {
     throw invalidFile(file, `is no JSON (${thrown instanceof Error ? thrown.message : 'damaged'})`);
   }
-  const vocabulary = member(member(parsed, 'model'), 'vocab');
+  const vocabulary = memberOf(memberOf(parsed, 'model'), 'vocab');
   if (typeof vocabulary !== 'object' || vocabulary === null) {
     throw invalidFile(file, 'holds no model.vocab');
   }
   return Object.entries(vocabulary);
-}
-
-function member(value: unknown, name: string): unknown {
-  if (typeof value !== 'object' || value === null) return undefined;
-  return new Map<string, unknown>(Object.entries(value)).get(name);
 }
 
 /** Printable Latin-1 characters are themselves; the other bytes, in their order, are the characters from U+0100 on. */

@@ -33,7 +33,7 @@ const MODEL_FILE = CTRANSLATE2_FILE;
 const SPECIFICATION = 'WhisperSpec';
 const REVISION = 3;
 
-/** A tensor of ours: rows `part` of `parts` equal ones of a variable. */
+/** Where a tensor comes from: a variable of CTranslate2 is cut into `parts` equal parts by rows, and this is part number `part`. */
 interface Origin {
   readonly variable: string;
   readonly part: number;
@@ -156,7 +156,7 @@ const FIXED: Readonly<Record<string, string>> = {
 
 const NORM_PARTS: Readonly<Record<string, string>> = { weight: 'gamma', bias: 'beta' };
 
-/** Inside of a layer, a part by its name here: the module there, and which of how many joined ones. */
+/** For each part of a layer, by its name here: the module in CTranslate2, which part of that module it is, and of how many. */
 const LAYER_PARTS: Readonly<
   Record<string, readonly [module: string, part: number, parts: number]>
 > = {

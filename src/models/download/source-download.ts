@@ -1,6 +1,6 @@
 /**
- * A `Download` for every kind of source, with the settings of this machine. The clients are large, and most processes fetch
- * nothing: they are loaded when something is wanted.
+ * A `Download` for every kind of source, with the settings of this machine. Each client is large, so it is loaded when its
+ * kind of source is wanted.
  */
 
 import type { NpmSource } from '../catalogue/source.ts';

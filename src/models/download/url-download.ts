@@ -1,4 +1,4 @@
-/** Single files under addresses: of Hugging Face (or a mirror with the same paths), or of anybody. */
+/** Downloads single files from Hugging Face (or a mirror with the same paths), or from any address. */
 import { mkdir, rename, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { WavepoolError } from '../../core/errors.ts';
@@ -45,7 +45,7 @@ function base(endpoint: string | undefined): string {
   throw new WavepoolError('INVALID_REQUEST', `HF_ENDPOINT is ${chosen}, which is no address`);
 }
 
-/** For an address of the user's own, which may be one of Hugging Face. */
+/** The headers for an address that the user gave, which may be one of Hugging Face. */
 export function huggingFaceHeaders(
   { origin }: URL,
   { HF_ENDPOINT: endpoint, HF_TOKEN: token }: Environment,
@@ -64,7 +64,7 @@ function authorization(address: string, token: string | undefined): Record<strin
 interface Place {
   readonly addressOf: (file: SourceFile) => URL;
   readonly headers: Readonly<Record<string, string>>;
-  /** What to do when it fails. */
+  /** Tells the user what to do when the download fails. */
   readonly hint: string;
 }
 

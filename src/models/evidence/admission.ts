@@ -1,21 +1,25 @@
-/** How many slots evidence admits, and why not more. Pure: what counts is compared here and nowhere else. */
+/**
+ * What a record of evidence says: how many slots it admits and why not more, and what memory each slot took. It is all
+ * computed from the records; nothing else decides what counts.
+ */
 import type {
   CountEvidence,
   EvidenceIdentity,
   FrameworkEvidence,
   ModelEvidence,
+  StartPhase,
 } from '../../core/evidence/evidence.ts';
 import { PROCEDURE_VERSION, verdictOf } from '../../core/evidence/evidence.ts';
 
-/** Fresh starts without which no count is validated. */
+/** A count needs this many fresh starts to be validated. */
 const LEAST_STARTS = 3;
 const MODEL_ENTRIES = ['M1', 'M2', 'M3', 'M4', 'M5', 'M6'];
 const FRAMEWORK_ENTRIES = ['F1', 'F2', 'F3', 'F4', 'F5', 'F6'];
 
 export interface AdmissionQuestion {
-  /** Of the weights, the build and the mode that are to run now. */
+  /** The weights, the build and the mode that are to run now. */
   readonly identity: EvidenceIdentity;
-  /** Items of one native batch that are to run now. */
+  /** The number of items in one native batch that are to run now. */
   readonly batch: number;
   readonly model: ModelEvidence | undefined;
   readonly framework: FrameworkEvidence | undefined;
@@ -24,7 +28,7 @@ export interface AdmissionQuestion {
 export interface Admission {
   /** 1…16. One slot needs no evidence. */
   readonly count: number;
-  /** Why not more; for people. */
+  /** Tells people why it is not more. */
   readonly reason: string;
 }
 
@@ -50,7 +54,7 @@ function one(reason: string): Admission {
   return { count: 1, reason };
 }
 
-/** What of the record's identity is no longer so. */
+/** Tells which part of the record's identity is different now. */
 function modelObstacle(
   { identity, batch }: AdmissionQuestion,
   model: ModelEvidence,
@@ -104,4 +108,26 @@ function countShortcoming(evidence: CountEvidence, expected: number): string | u
   );
   if (whole.length < LEAST_STARTS) return `${slots} slots had ${whole.length} whole starts`;
   return undefined;
+}
+
+/** The phases in which one pool was in memory and nothing else. The recovery of a start loads two models for a while. */
+const ONE_POOL: ReadonlySet<StartPhase> = new Set(['cold', 'warm', 'serial', 'invalid']);
+
+/** The highest resident size of a worker with so many slots; undefined where none was measured. */
+export function peakBytes(record: ModelEvidence, slots: number): number | undefined {
+  const count = record.counts.find((evidence) => evidence.slots === slots);
+  const samples = count?.starts
+    .flatMap(({ memory }) => memory)
+    .filter(({ phase }) => ONE_POOL.has(phase));
+  if (samples === undefined || samples.length === 0) return undefined;
+  return samples.reduce((peak, { residentBytes }) => Math.max(peak, residentBytes), 0);
+}
+
+/** The memory that each further slot added, from the largest count that was measured; undefined where only one slot was. */
+export function measuredSessionBytes(record: ModelEvidence): number | undefined {
+  const one = peakBytes(record, 1);
+  const largest = record.counts.findLast(({ slots }) => peakBytes(record, slots) !== undefined);
+  if (one === undefined || largest === undefined || largest.slots === 1) return undefined;
+  const most = peakBytes(record, largest.slots) ?? one;
+  return Math.max(0, Math.ceil((most - one) / (largest.slots - 1)));
 }

@@ -1,5 +1,5 @@
 /**
- * Where evidence lives: MODELS_DIR/ID/evidence/MODE.json beside the weights, MODELS_DIR/evidence/framework-BUILD.json for all
+ * Keeps evidence in files: MODELS_DIR/ID/evidence/MODE.json beside the weights, MODELS_DIR/evidence/framework-BUILD.json for all
  * models of a build, and the same in the package's own `evidence` folder, for the build of a release. Files are written
  * whole or not at all; one that cannot be read as a record admits nothing, and says so.
  */
@@ -22,19 +22,19 @@ import { type Admission, admittedCount } from './admission.ts';
 
 export interface EvidenceStoreOptions {
   readonly modelsDir: string;
-  /** What came with the package. @defaultValue its `evidence` folder */
+  /** The folder of the evidence that came with the package. @defaultValue its `evidence` folder */
   readonly shippedDir?: string | undefined;
 }
 
 export interface EvidenceFile<Evidence> {
   readonly path: string;
   readonly record: Evidence | undefined;
-  /** Why there is no record though there is a file. */
+  /** The reason why there is no record though there is a file. */
   readonly problem?: string | undefined;
 }
 
 export interface ModelAdmission extends Admission {
-  /** What it rests on, whether or not it counts. */
+  /** The record that was looked at, whether or not it counts. */
   readonly record: ModelEvidence | undefined;
 }
 
@@ -56,7 +56,7 @@ export class EvidenceStore {
     return path.join(this.#modelsDir, id, 'evidence', `${mode}.json`);
   }
 
-  /** For the starts of a validation that is under way. */
+  /** The folder for the starts of a validation that is under way. */
   startsFolder(id: string, mode: EvidenceMode): string {
     return path.join(this.#modelsDir, id, 'evidence', `${mode}-starts`);
   }
@@ -69,7 +69,7 @@ export class EvidenceStore {
     return readRecord(this.modelFile(id, mode), parseModelEvidence);
   }
 
-  /** Whether there is anything to ask `admitted` for. */
+  /** Tells whether there is any record that `admitted` could look at. */
   async holds(id: string, mode: EvidenceMode): Promise<boolean> {
     const files = [this.modelFile(id, mode), this.#shippedFile(id, mode)];
     const found = await Promise.all(files.map((file) => stat(file).then(Boolean, () => false)));
@@ -85,7 +85,7 @@ export class EvidenceStore {
     }
   }
 
-  /** What was recorded here, else what came with the package. */
+  /** Reads what was recorded here; without that, what came with the package. */
   async framework(build: string): Promise<EvidenceFile<FrameworkEvidence>> {
     const own = await readRecord(this.frameworkFile(build), parseFrameworkEvidence);
     if (own.record !== undefined) return own;
@@ -103,7 +103,7 @@ export class EvidenceStore {
     return writeWhole(this.frameworkFile(record.build), record);
   }
 
-  /** The better of what was validated here and what came with the package. */
+  /** Takes the better of what was validated here and what came with the package. */
   async admitted(identity: EvidenceIdentity, batch: number): Promise<ModelAdmission> {
     const { model: id, mode, build } = identity;
     const [own, shipped, framework] = await Promise.all([
@@ -118,7 +118,7 @@ export class EvidenceStore {
     });
     const [here, packed] = admissions;
     if (here === undefined || packed === undefined) throw new RangeError('two sources of evidence');
-    // Without a record of its own, what the package says is the better reason, too.
+    // Without a record of this machine, the reason that the package gives is the better one, too.
     const nothingHere = own.record === undefined && own.problem === undefined;
     const better = packed.count > here.count || (nothingHere && packed.record !== undefined);
     const best = better ? packed : here;

@@ -5,7 +5,7 @@ import { WavepoolError } from '../../core/errors.ts';
 
 /** Random access to bytes of a known number. */
 export interface ByteSource {
-  /** How messages call it. */
+  /** Messages call the source by this name. */
   readonly name: string;
   readonly bytes: number;
   /** @throws {WavepoolError} MODEL_FILE_INVALID when the range is not all there */
@@ -127,7 +127,7 @@ export class ByteCursor {
     throw invalidFile(this.#source.name, `holds the impossible length ${value}`);
   }
 
-  /** The next bytes, fewer at the end, without going on. Never written to again. */
+  /** Shows the next bytes, fewer at the end, and stays where it is. The buffer is never written to again. */
   async ahead(length: number): Promise<Buffer> {
     const wanted = Math.min(length, this.remaining);
     const view = await this.bytes(wanted);
@@ -135,7 +135,7 @@ export class ByteCursor {
     return view;
   }
 
-  /** Never written to again. */
+  /** Reads the next bytes. The buffer is never written to again. */
   async bytes(length: number): Promise<Buffer> {
     const from = this.#position - this.#windowStart;
     if (from < 0 || from + length > this.#window.length) await this.#load(length);

@@ -1,5 +1,5 @@
 /**
- * Where the weights lie in a model.bin of CTranslate2 (version 6): strings are u16 length, bytes, NUL; each variable is a
+ * Finds where the weights lie in a model.bin of CTranslate2 (version 6): strings are u16 length, bytes, NUL; each variable is a
  * name, its dimensions, a type, a byte count and the data; aliases follow. Only the index is kept in memory.
  */
 import { ByteCursor, type ByteSource, invalidFile } from './byte-source.ts';
@@ -9,7 +9,7 @@ const LONGEST_STRING = 512;
 const MOST_VARIABLES = 100_000;
 const MOST_DIMENSIONS = 4;
 
-/** By the number in the file. Others (bfloat16) have no reader here. */
+/** A type is a number in the file, which is the index in this list. Other types (bfloat16) are not read here. */
 const TYPES = [
   ['f32', 4],
   ['i8', 1],
@@ -57,7 +57,7 @@ export async function readCTranslate2(source: ByteSource): Promise<CTranslate2Mo
   return { specification, revision, variables };
 }
 
-/** Whether a file begins like one of these. */
+/** Tells by its first bytes whether a file is of this format. */
 export function isCTranslate2File(start: Uint8Array): boolean {
   const bytes = Buffer.from(start);
   if (bytes.length < 8 || bytes.readUInt32LE() !== VERSION) return false;

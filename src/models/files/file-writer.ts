@@ -1,10 +1,10 @@
-/** Files that are there whole or not at all, with their hash taken on the way. */
+/** Writes files that are there whole or not at all, and takes their hash on the way. */
 import { createHash, randomUUID } from 'node:crypto';
 import { type FileHandle, open, rename, rm } from 'node:fs/promises';
 
 export interface WrittenFile {
   readonly bytes: number;
-  /** Of the whole file, hexadecimal. */
+  /** The hash of the whole file, hexadecimal. */
   readonly sha256: string;
 }
 

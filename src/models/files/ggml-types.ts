@@ -1,7 +1,7 @@
 /** ggml's tensor types, as far as models here are made of them. */
 
 interface GgmlType {
-  /** What stands for the type in files. */
+  /** This number stands for the type in files. */
   readonly number: number;
   /** Values are stored in blocks; most types have blocks of one value. */
   readonly blockValues: number;

@@ -36,7 +36,7 @@ export const QUANTIZED_FILE_TYPES: Readonly<Record<Quantization, number>> = {
   q5_1: 2_009,
 };
 
-/** What stands before the tensors. */
+/** Everything in the file before the tensors. */
 export interface WhisperHeader {
   readonly dimensions: WhisperDimensions;
   /** ggml's number: 0 f32, 1 f16, 2007 q8_0 … */
@@ -51,7 +51,7 @@ export interface WhisperTensor extends WhisperTensorShape {
   readonly type: number;
 }
 
-/** Where a tensor's data lies. */
+/** A tensor, and where its data lies in the file. */
 export interface LocatedTensor extends WhisperTensor {
   readonly offset: number;
   readonly bytes: number;
@@ -82,7 +82,7 @@ export async function readWhisperFile(source: ByteSource): Promise<WhisperFile> 
   return { header, tensors };
 }
 
-/** Whether a file begins like one of these. */
+/** Tells by its first bytes whether a file is of this format. */
 export function isGgmlFile(start: Uint8Array): boolean {
   return start.length >= 4 && Buffer.from(start).readUInt32LE() === GGML_MAGIC;
 }

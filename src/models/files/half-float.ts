@@ -33,7 +33,7 @@ export function halfBits(value: number): number {
   return sign | ((rebased + 0xf_ff + ((rebased >>> 13) & 1)) >>> 13);
 }
 
-/** Of a magnitude below 2⁻¹⁴: multiples of 2⁻²⁴. */
+/** Magnitudes below 2⁻¹⁴ are stored as multiples of 2⁻²⁴. */
 function subnormalBits(magnitude: number): number {
   FLOAT[0] = 0;
   BITS[0] = magnitude;

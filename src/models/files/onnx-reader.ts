@@ -2,15 +2,8 @@
  * Reads an ONNX file: its graph, subgraphs and weights. Nothing that a file claims about sizes is trusted: every shape
  * must agree with the data that is really there, so memory stays within a small multiple of the file.
  */
+import protobuf from 'protobufjs/light.js';
 import { WavepoolError } from '../../core/errors.ts';
-import {
-  type AttributeMessage,
-  type GraphMessage,
-  type Int64,
-  type ModelMessage,
-  ModelProto,
-  type TensorMessage,
-} from './onnx-schema.ts';
 
 /** A weight or constant; `shape` is outermost first and multiplies to `data.length`. */
 export type OnnxTensor = { readonly name: string; readonly shape: readonly number[] } & (
@@ -55,7 +48,7 @@ export function readOnnx(bytes: Uint8Array, file: string): OnnxGraph {
     new WavepoolError('MODEL_FILE_INVALID', `${file}: ${reason}`, { cause });
   let model: ModelMessage;
   try {
-    // The reflection schema of onnx-schema.ts decodes to exactly this interface.
+    // The schema below decodes to exactly this interface.
     model = ModelProto.decode(bytes) as unknown as ModelMessage;
   } catch (thrown) {
     throw invalid('not an ONNX file, or damaged', thrown);
@@ -105,54 +98,36 @@ function readAttributes(
 
 function readTensor(message: TensorMessage): OnnxTensor | undefined {
   if (message.dataLocation === EXTERNAL) return undefined;
-  const { name, rawData } = message;
+  const { name, rawData, floatData, int32Data, int64Data } = message;
   const shape = message.dims.map((dim) => dimension(dim, name));
   const count = shape.reduce((product, dim) => product * dim, 1);
-  const raw = rawData.length > 0;
-  /** Checks the shape against the data before anything of that size is allocated. */
-  const expect = (length: number, elementBytes: number, typed: number) => {
-    const found = raw ? length / elementBytes : typed;
-    if (found !== count) {
-      throw new TensorFault(
-        `tensor ${name} of shape [${shape.join(', ')}] needs ${count} values but has ${found}`,
-      );
-    }
+  /** The raw bytes, or undefined where the values are typed. Nothing of their size is allocated unless the shape agrees. */
+  const rawOf = (elementBytes: number, typed: number): ArrayBuffer | undefined => {
+    const isRaw = rawData.length > 0;
+    const found = isRaw ? rawData.length / elementBytes : typed;
+    if (found === count) return isRaw ? aligned(rawData) : undefined;
+    const said = `tensor ${name} of shape [${shape.join(', ')}]`;
+    throw new TensorFault(`${said} needs ${count} values but has ${found}`);
   };
   switch (message.dataType) {
-    case FLOAT:
-      expect(rawData.length, 4, message.floatData.length);
-      return {
-        name,
-        shape,
-        type: 'f32',
-        data: raw ? new Float32Array(aligned(rawData)) : Float32Array.from(message.floatData),
-      };
-    case UINT8:
-      expect(rawData.length, 1, message.int32Data.length);
-      return {
-        name,
-        shape,
-        type: 'u8',
-        data: raw ? new Uint8Array(aligned(rawData)) : Uint8Array.from(message.int32Data),
-      };
-    case INT8:
-      expect(rawData.length, 1, message.int32Data.length);
-      return {
-        name,
-        shape,
-        type: 'i8',
-        data: raw ? new Int8Array(aligned(rawData)) : Int8Array.from(message.int32Data),
-      };
-    case INT64:
-      expect(rawData.length, 8, message.int64Data.length);
-      return {
-        name,
-        shape,
-        type: 'i64',
-        data: raw
-          ? new BigInt64Array(aligned(rawData))
-          : BigInt64Array.from(message.int64Data, (value) => BigInt(value.toString())),
-      };
+    case FLOAT: {
+      const data = new Float32Array(rawOf(4, floatData.length) ?? floatData);
+      return { name, shape, type: 'f32', data };
+    }
+    case UINT8: {
+      const data = new Uint8Array(rawOf(1, int32Data.length) ?? int32Data);
+      return { name, shape, type: 'u8', data };
+    }
+    case INT8: {
+      const data = new Int8Array(rawOf(1, int32Data.length) ?? int32Data);
+      return { name, shape, type: 'i8', data };
+    }
+    case INT64: {
+      const raw = rawOf(8, int64Data.length);
+      const typed = () => int64Data.map((value) => BigInt(value.toString()));
+      const data = raw === undefined ? BigInt64Array.from(typed()) : new BigInt64Array(raw);
+      return { name, shape, type: 'i64', data };
+    }
     default:
       return undefined;
   }
@@ -168,3 +143,94 @@ function dimension(value: Int64, tensor: string): number {
 function aligned(bytes: Uint8Array): ArrayBuffer {
   return new Uint8Array(bytes).buffer;
 }
+
+/*
+ * The messages of onnx.proto3 (github.com/onnx/onnx, IR version 10), reduced to the fields that weights and graph structure
+ * need. Field numbers are the format; everything else in a file is skipped.
+ */
+
+/** What the schema below decodes to. Absent fields have their proto defaults. */
+interface ModelMessage {
+  readonly graph: GraphMessage | null;
+}
+
+interface GraphMessage {
+  readonly node: readonly NodeMessage[];
+  readonly name: string;
+  readonly initializer: readonly TensorMessage[];
+}
+
+interface NodeMessage {
+  readonly input: readonly string[];
+  readonly output: readonly string[];
+  readonly name: string;
+  readonly opType: string;
+  readonly attribute: readonly AttributeMessage[];
+}
+
+interface AttributeMessage {
+  readonly name: string;
+  readonly t: TensorMessage | null;
+  readonly g: GraphMessage | null;
+  readonly ints: readonly Int64[];
+}
+
+interface TensorMessage {
+  readonly dims: readonly Int64[];
+  readonly dataType: number;
+  readonly floatData: readonly number[];
+  readonly int32Data: readonly number[];
+  readonly int64Data: readonly Int64[];
+  readonly name: string;
+  readonly rawData: Uint8Array;
+  /** 1 when the data lies in another file. */
+  readonly dataLocation: number;
+}
+
+/** protobufjs gives `Long` objects where the package is installed, numbers otherwise. */
+type Int64 = number | { toString(): string };
+
+const schema = protobuf.Root.fromJSON({
+  nested: {
+    ModelProto: { fields: { graph: { type: 'GraphProto', id: 7 } } },
+    GraphProto: {
+      fields: {
+        node: { rule: 'repeated', type: 'NodeProto', id: 1 },
+        name: { type: 'string', id: 2 },
+        initializer: { rule: 'repeated', type: 'TensorProto', id: 5 },
+      },
+    },
+    NodeProto: {
+      fields: {
+        input: { rule: 'repeated', type: 'string', id: 1 },
+        output: { rule: 'repeated', type: 'string', id: 2 },
+        name: { type: 'string', id: 3 },
+        opType: { type: 'string', id: 4 },
+        attribute: { rule: 'repeated', type: 'AttributeProto', id: 5 },
+      },
+    },
+    AttributeProto: {
+      fields: {
+        name: { type: 'string', id: 1 },
+        t: { type: 'TensorProto', id: 5 },
+        g: { type: 'GraphProto', id: 6 },
+        ints: { rule: 'repeated', type: 'int64', id: 8 },
+      },
+    },
+    TensorProto: {
+      fields: {
+        dims: { rule: 'repeated', type: 'int64', id: 1 },
+        dataType: { type: 'int32', id: 2 },
+        floatData: { rule: 'repeated', type: 'float', id: 4 },
+        int32Data: { rule: 'repeated', type: 'int32', id: 5 },
+        int64Data: { rule: 'repeated', type: 'int64', id: 7 },
+        name: { type: 'string', id: 8 },
+        rawData: { type: 'bytes', id: 9 },
+        dataLocation: { type: 'int32', id: 14 },
+      },
+    },
+  },
+});
+
+/** The root message of an ONNX file. */
+const ModelProto = schema.lookupType('ModelProto');

@@ -2,7 +2,7 @@
 import { type ByteSource, invalidFile } from './byte-source.ts';
 
 export interface SafetensorsTensor {
-  /** As the format writes it: `F32`, `F16` … */
+  /** The type as the format writes it: `F32`, `F16` … */
   readonly type: string;
   /** Outermost first. */
   readonly shape: readonly number[];
@@ -24,7 +24,7 @@ const TYPE_BYTES: Readonly<Record<string, number>> = {
   BOOL: 1,
 };
 
-/** Whether a file begins like one of these. */
+/** Tells by its first bytes whether a file is of this format. */
 export function isSafetensorsFile(start: Uint8Array): boolean {
   const bytes = Buffer.from(start);
   return (

@@ -1,4 +1,4 @@
-/** What a Whisper checkpoint consists of: its dimensions, and the tensors that follow from them, by whisper.cpp's names. */
+/** The dimensions of a Whisper checkpoint, and the tensors that follow from them, by the names of whisper.cpp. */
 import { invalidFile } from './byte-source.ts';
 
 export interface WhisperDimensions {
@@ -27,7 +27,7 @@ export interface WhisperTensorShape {
   readonly dimensions: readonly number[];
 }
 
-/** In the order of the fields of a ggml file. */
+/** The order is that of the fields in a ggml file. */
 export const DIMENSION_NAMES = [
   'vocabulary',
   'audioContext',

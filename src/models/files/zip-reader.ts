@@ -12,7 +12,7 @@ export interface ZipEntry {
   readonly compressedBytes: number;
   readonly bytes: number;
   readonly isDeflated: boolean;
-  /** Of the local header. */
+  /** The place of the local header in the archive. */
   readonly offset: number;
 }
 

@@ -77,7 +77,7 @@ export class InstalledModels {
     return { entry: description, state: 'installed', installed: { entry: description, ...found } };
   }
 
-  /** How the folder of a catalogue entry stands. */
+  /** Tells how the folder of a catalogue entry stands. */
   async inspect(entry: CatalogueEntry): Promise<ListedModel> {
     const found = await readModelFolder(path.join(this.#directory, entry.id));
     if (found === undefined) return { entry, state: 'missing' };

@@ -14,7 +14,7 @@ import {
 
 const RECORD = 'model.json';
 
-/** What lies in the folder, whoever put it there; undefined unless record and weights agree. */
+/** Reads what lies in the folder, whoever put it there. It is undefined unless record and weights agree. */
 export async function readModelFolder(
   folder: string,
 ): Promise<{ readonly record: ModelRecord; readonly path: string } | undefined> {

@@ -1,4 +1,4 @@
-/** Weights that somebody already has: what they are is told by their content, and nothing is installed unless it is whole. */
+/** Imports weights that somebody already has. Their content tells what they are, and nothing is installed unless it is whole. */
 import { copyFile, mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { WavepoolError } from '../../core/errors.ts';
@@ -42,7 +42,7 @@ export class ImportSession {
     this.#environment = environment;
   }
 
-  /** From the name of the file: `ggml-tiny.en.bin` is `whisper-tiny.en`. */
+  /** An id made from the name of the file: `ggml-tiny.en.bin` becomes `whisper-tiny.en`. */
   get suggestedId(): string {
     const place = this.#address === undefined ? this.#location : this.#address.pathname;
     const name = path.basename(place).replace(/\.(bin|gguf|onnx|safetensors)$/i, '');

@@ -36,7 +36,7 @@ export interface ModelStoreOptions {
   readonly now?: () => Date;
 }
 
-/** Where a pull stands. */
+/** How far a pull has come. */
 export interface PullProgress {
   readonly id: string;
   /** `waiting`: another process is pulling the same model. `passed-over`: another way is tried, for `reason`. */

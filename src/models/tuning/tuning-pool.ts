@@ -1,4 +1,4 @@
-/** What a measuring process does: a pool as a worker has it, fed with shipped speech. */
+/** The work of a measuring process: it has a pool as a worker has one, and feeds it with the speech of this package. */
 import type { TuningRequest } from '../../core/evidence/tuning.ts';
 import type { Clock } from '../../runtime/clock.ts';
 import { type Audio, type Engine, SAMPLE_RATE, type SessionPool } from '../../runtime/engine.ts';

@@ -6,7 +6,7 @@ import { packageFolder } from '../../core/package-folder.ts';
 import type { OpenLayoutFor } from './tune.ts';
 
 const SCRIPT = packageFolder('dist', 'workers', 'tuning-worker.js');
-/** Of one measurement; long enough for a few batches. */
+/** The time that one measurement takes. It is long enough for a few batches. */
 const DURATION_MS = 700;
 
 export interface TuningProcessOptions {
@@ -14,15 +14,13 @@ export interface TuningProcessOptions {
   readonly path: string;
   readonly addonPath: string | undefined;
   readonly signal?: AbortSignal | undefined;
-  /** @defaultValue that of this package */
-  readonly script?: string | undefined;
 }
 
 export function tuningProcesses(options: TuningProcessOptions): OpenLayoutFor {
-  const { path, addonPath, signal, script = SCRIPT } = options;
+  const { path, addonPath, signal } = options;
   return async ({ workers, slots, threads }, maxBatch) => {
     signal?.throwIfAborted();
-    const processes = Array.from({ length: workers }, () => new TuningProcess(script));
+    const processes = Array.from({ length: workers }, () => new TuningProcess());
     const close = async (): Promise<void> => {
       await Promise.all(processes.map((each) => each.end()));
     };
@@ -64,8 +62,8 @@ class TuningProcess {
   readonly #child: ChildProcess;
   readonly #exited: Promise<void>;
 
-  constructor(script: string) {
-    this.#child = fork(script, [], { stdio: ['ignore', 'ignore', 'inherit', 'ipc'] });
+  constructor() {
+    this.#child = fork(SCRIPT, [], { stdio: ['ignore', 'ignore', 'inherit', 'ipc'] });
     this.#exited = new Promise((resolve) => {
       this.#child.once('exit', () => resolve());
       this.#child.once('error', () => resolve());

@@ -1,8 +1,9 @@
-/** Where choices are remembered: MODELS_DIR/ID/tuning.json, which goes on as a cache does: what cannot be read is none. */
+/** Remembers the chosen layouts in MODELS_DIR/ID/tuning.json. The file is a cache: one that cannot be read counts as empty. */
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { TuningFile, type TuningIdentity, type TuningRecord } from '../../core/evidence/tuning.ts';
+import { parseJson } from '../../core/lenient-parse.ts';
 import { writeWhole } from '../evidence/evidence-store.ts';
 
 /** More machines than this do not share a folder; the oldest is forgotten. */
@@ -16,12 +17,8 @@ export class TuningStore {
   }
 
   async all(model: string): Promise<readonly TuningRecord[]> {
-    const text = await readFile(this.#file(model), 'utf8').catch(() => '[]');
-    try {
-      return TuningFile.safeParse(JSON.parse(text)).data ?? [];
-    } catch {
-      return [];
-    }
+    const text = await readFile(this.#file(model), 'utf8').catch(() => undefined);
+    return TuningFile.safeParse(parseJson(text)).data ?? [];
   }
 
   async find(identity: TuningIdentity): Promise<TuningRecord | undefined> {

@@ -4,6 +4,7 @@ import { existsSync } from 'node:fs';
 import { mkdir, readFile, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { WavepoolError } from '../../core/errors.ts';
+import { memberOf } from '../../core/lenient-parse.ts';
 import { packageFolder } from '../../core/package-folder.ts';
 import type { Sanitizer, TestCount, TestRunner } from './framework-gate.ts';
 
@@ -101,7 +102,7 @@ export class CheckoutTests implements TestRunner {
     return file;
   }
 
-  /** Whether the program ended well. @throws {WavepoolError} CANCELLED */
+  /** Runs a program, and tells whether it ended well. @throws {WavepoolError} CANCELLED */
   async #run(
     command: string,
     args: readonly string[],
@@ -132,22 +133,16 @@ async function readJson(file: string): Promise<unknown> {
 
 /** The values of a list inside unknown JSON, or none. */
 function listOf(value: unknown, key: string): unknown[] {
-  const list = fieldOf(value, key);
+  const list = memberOf(value, key);
   return Array.isArray(list) ? list : [];
-}
-
-function fieldOf(value: unknown, key: string): unknown {
-  return typeof value === 'object' && value !== null
-    ? new Map<string, unknown>(Object.entries(value)).get(key)
-    : undefined;
 }
 
 function gtestCounts(report: unknown): TestCount[] {
   return listOf(report, 'testsuites').map((suite) => {
     const tests = listOf(suite, 'testsuite');
-    const skipped = tests.filter((one) => fieldOf(one, 'result') === 'SKIPPED').length;
+    const skipped = tests.filter((one) => memberOf(one, 'result') === 'SKIPPED').length;
     const failed = tests.filter((one) => listOf(one, 'failures').length > 0).length;
-    const name = String(fieldOf(suite, 'name'));
+    const name = String(memberOf(suite, 'name'));
     return { name, passed: tests.length - skipped - failed, failed, skipped };
   });
 }
@@ -176,12 +171,12 @@ function sum(name: string, counts: readonly TestCount[]): TestCount {
 
 function vitestCounts(report: unknown, root: string): TestCount[] {
   return listOf(report, 'testResults').map((file) => {
-    const statuses = listOf(file, 'assertionResults').map((one) => fieldOf(one, 'status'));
+    const statuses = listOf(file, 'assertionResults').map((one) => memberOf(one, 'status'));
     const passed = statuses.filter((status) => status === 'passed').length;
     const tests = statuses.filter((status) => status === 'failed').length;
     // A file that could not be loaded has no tests that could have failed.
-    const failed = tests === 0 && fieldOf(file, 'status') === 'failed' ? 1 : tests;
-    const name = path.relative(root, String(fieldOf(file, 'name')));
+    const failed = tests === 0 && memberOf(file, 'status') === 'failed' ? 1 : tests;
+    const name = path.relative(root, String(memberOf(file, 'name')));
     return { name, passed, failed, skipped: statuses.length - passed - tests };
   });
 }

@@ -13,11 +13,11 @@ import { PROCEDURE_VERSION } from '../../core/evidence/evidence.ts';
 export interface FrameworkEntry {
   readonly id: string;
   readonly title: string;
-  /** Suites of native/tests. */
+  /** Suites of native/tests; `*` stands for all of them. */
   readonly suites: readonly string[];
-  /** Of those, also under these sanitizers; `*` of all suites. */
+  /** The suites run under these sanitizers, too. */
   readonly sanitized?: readonly Sanitizer[];
-  /** Files of Vitest. */
+  /** Test files of Vitest. */
   readonly files: readonly string[];
 }
 
@@ -108,7 +108,7 @@ export const FRAMEWORK_ENTRIES: readonly FrameworkEntry[] = [
   },
 ];
 
-/** Of one suite or file. */
+/** How the tests of one suite or file ended. */
 export interface TestCount {
   readonly name: string;
   readonly passed: number;
@@ -116,9 +116,9 @@ export interface TestCount {
   readonly skipped: number;
 }
 
-/** Whoever can run the project's tests. */
+/** Runs the project's tests. */
 export interface TestRunner {
-  /** Why they cannot be run here at all; undefined where they can. */
+  /** The reason why the tests cannot be run here at all; undefined where they can. */
   readonly obstacle: string | undefined;
   /** Builds the native code with its tests. @returns the identity of the build */
   build(): Promise<string>;
@@ -127,7 +127,7 @@ export interface TestRunner {
 }
 
 export interface FrameworkGateOptions {
-  /** What is to be recorded. */
+  /** The identity of the build that the record is about. */
   readonly build: string;
   readonly machine: EvidenceMachine;
   readonly reproduce: string;

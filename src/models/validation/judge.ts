@@ -26,7 +26,7 @@ export interface CountFacts {
   readonly ends: readonly StartEnd[];
   /** Undefined until one slot has had all its starts. */
   readonly references: References | undefined;
-  /** Why this count was never started. */
+  /** The reason why this count was never started. */
   readonly notRun?: { readonly status: EvidenceStatus; readonly reason: string } | undefined;
 }
 
@@ -35,7 +35,7 @@ interface JudgedStart {
   readonly mismatches: readonly Mismatch[];
 }
 
-/** What an entry rests on: any problem fails it, and without one it passes once all starts are there. */
+/** The grounds of an entry. Any problem fails it; without one it passes once all starts are there. */
 interface Finding {
   readonly problems: readonly string[];
   readonly observed: readonly string[];

@@ -1,5 +1,5 @@
 /**
- * Whether memory comes to rest over repeated use (entry M5).
+ * Judges whether memory comes to rest over repeated use (entry M5).
  *
  * After every warm wave, with nothing at work and JavaScript's garbage collected, the resident size is noted. The first
  * third of these samples is left out: caches fill and allocators find their size. Of the rest, the median of the first half
@@ -15,7 +15,7 @@ import type { MemorySample } from '../../core/evidence/evidence.ts';
 const MIB = 2 ** 20;
 const LEAST_ALLOWANCE_BYTES = 4 * MIB;
 const ALLOWANCE_SHARE = 0.02;
-/** Below this nothing can be said. */
+/** With fewer samples nothing can be said. */
 const FEWEST_SAMPLES = 6;
 
 export interface MemoryTrend {

@@ -11,7 +11,7 @@ import type { Subject, Subjects } from './subject.ts';
 export interface RecoveryOptions {
   readonly plan: StartPlan;
   readonly subjects: Subjects;
-  /** Unloaded. */
+  /** The model under validation, which is unloaded. */
   readonly model: Subject;
   readonly runner: RequestRunner;
   readonly recorder: StartRecorder;

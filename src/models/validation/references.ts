@@ -1,9 +1,9 @@
-/** What one slot gave, which every other count is compared with: cold with cold, warm with warm. */
+/** The results of one slot. The results of every other count are compared with them: cold with cold, warm with warm. */
 import type { ItemOutcome, StartReport } from '../../core/evidence/validation-ipc.ts';
 
 export interface Mismatch {
   readonly outcome: ItemOutcome;
-  /** What the same history gave on one slot. */
+  /** The outcome of the same history on one slot. */
   readonly expected: ItemOutcome;
 }
 

@@ -1,34 +1,36 @@
 /** Runs the groups of a wave together and turns what comes back into outcomes that can be compared. */
-import { toWavepoolError } from '../../core/errors.ts';
+import { toWavepoolError, WavepoolError } from '../../core/errors.ts';
 import type { ItemOutcome, StartGroup, StartPlan } from '../../core/evidence/validation-ipc.ts';
 import { sha256Of } from '../../core/files/file-hash.ts';
-import type { Audio, TaskResult } from '../../runtime/engine.ts';
+import type { Audio, TaskResult, TaskStream } from '../../runtime/engine.ts';
 import { SAMPLE_RATE } from '../../runtime/engine.ts';
+import type { StreamLease } from '../../runtime/models/stream-lease.ts';
 import type { StartRecorder } from './start-recorder.ts';
-import { runStream } from './stream-request.ts';
 import type { Subject } from './subject.ts';
 
 /** An index that stands for a request that must be refused: samples that the input does not have. */
 export const INVALID_ITEM = -1;
 
 export interface GroupRequest {
-  /** Of items; `INVALID_ITEM` may be among them. */
+  /** Indexes of items; `INVALID_ITEM` may be among them. */
   readonly group: StartGroup;
   /** Given when this is the first execution of its session after a load. */
   readonly coldGroup?: number | undefined;
-  /** Of a stream: it is ended in its midst, and its outcome counts for nothing. */
+  /** Ends the stream of this request half-way. Its outcome counts for nothing. */
   readonly abandon?: boolean | undefined;
 }
 
 export interface WaveEnd {
   readonly outcomes: readonly ItemOutcome[];
-  /** Of the requests that were to be refused. */
+  /** The outcomes of the requests that were to be refused. */
   readonly refusals: readonly ItemOutcome[];
-  /** Different slots at work. */
+  /** The number of different slots that worked. */
   readonly slots: number;
 }
 
 const JOB_SEQUENCE = 0;
+/** Lengths of the pieces in samples, in turn; each stream begins at another one. None is a multiple of a window. */
+const PIECES: readonly number[] = [1_600, 333, 4_000, 800, 2_457];
 
 export class RequestRunner {
   readonly #plan: StartPlan;
@@ -174,12 +176,58 @@ export class RequestRunner {
 
 interface ItemRequest {
   readonly index: number;
-  /** Of the group. */
+  /** The key of the group. */
   readonly key: string;
   readonly abandon: boolean;
 }
 
-/** Over everything that a result says: nothing is left out of the comparison. */
+interface StreamInput {
+  readonly audio: Audio;
+  readonly startSample: number;
+  readonly endSample: number;
+  /** The index of the length that comes first. */
+  readonly turn: number;
+  /** Ends the stream in its midst, as a client does that goes away. */
+  readonly abandon: boolean;
+}
+
+/** Feeds the input piece by piece, as a live input would come. The slot is free when this settles. */
+async function runStream(lease: StreamLease, input: StreamInput): Promise<TaskResult[]> {
+  const stream = await lease.pool.startStream(lease.slot, {});
+  try {
+    return input.abandon ? await abandoned(stream, input) : await whole(stream, input);
+  } finally {
+    // A stream that has ended is reset already; for it this does nothing.
+    await stream.reset();
+  }
+}
+
+async function whole(stream: TaskStream, input: StreamInput): Promise<TaskResult[]> {
+  const results = await push(stream, input, input.endSample);
+  return [...results, await stream.finish()];
+}
+
+async function abandoned(stream: TaskStream, input: StreamInput): Promise<TaskResult[]> {
+  const { startSample, endSample } = input;
+  await push(stream, input, startSample + Math.floor((endSample - startSample) / 2));
+  await stream.reset();
+  throw new WavepoolError('CANCELLED', 'the stream was abandoned');
+}
+
+async function push(stream: TaskStream, input: StreamInput, endSample: number) {
+  const { audio, turn } = input;
+  const results: TaskResult[] = [];
+  let at = input.startSample;
+  for (let piece = turn; at < endSample; piece += 1) {
+    const end = Math.min(endSample, at + (PIECES[piece % PIECES.length] ?? 1));
+    const result = await stream.push({ audio, startSample: at, endSample: end });
+    if (result) results.push(result);
+    at = end;
+  }
+  return results;
+}
+
+/** A hash of everything that the results say, so that nothing is left out of the comparison. */
 function digest(results: readonly TaskResult[]): string {
   const said = results.map(({ text, pieces, language, tokens, truncated, probabilities }) => {
     const { buffer, byteOffset, byteLength } = probabilities;

@@ -189,7 +189,7 @@ class ModelStart {
     );
   }
 
-  /** Whether groups really ran as native batches. */
+  /** Checks that groups really ran as native batches. */
   #checkBatches(): void {
     const { batch, mode } = this.#plan;
     if (mode !== 'batch') return;

@@ -23,11 +23,11 @@ export interface StartOptions {
   readonly onPhase?: ((phase: StartPhase, wave: number) => void) | undefined;
 }
 
-/** Whoever can run starts; `StartProcess` does it in processes. */
+/** Runs starts. `StartProcess` does it in fresh processes. */
 export interface ValidationWorker {
   /** @throws {WavepoolError} why the model cannot be looked at, CANCELLED */
   probe(request: ProbeRequest, options?: StartOptions): Promise<ModelProbe>;
-  /** Resolves however the start ended. @throws {WavepoolError} CANCELLED only */
+  /** Resolves in whatever way the start ended. @throws {WavepoolError} CANCELLED only */
   start(plan: StartPlan, options?: StartOptions): Promise<StartEnd>;
 }
 

@@ -1,23 +1,22 @@
-/** What one start tells about itself: phases as they begin, memory as it goes, outcomes and checks. */
+/** Records one start: its phases as they begin, its memory over time, its outcomes and its checks. */
 import process from 'node:process';
 import type { MemorySample, StartPhase } from '../../core/evidence/evidence.ts';
 import type { ItemOutcome, StartCheck, StartReport } from '../../core/evidence/validation-ipc.ts';
 
-/** Between looks at resident memory; short peaks within it are missed. */
+/** The time between two looks at resident memory. Peaks that are shorter can be missed. */
 const SAMPLE_INTERVAL_MS = 100;
 const NOTEWORTHY_BYTES = 2 ** 20;
 const LONGEST_GAP_MS = 1_000;
 
-function residentSize(): number {
+function residentBytes(): number {
   return process.memoryUsage.rss();
 }
 
 export interface RecorderOptions {
   /** Told when a phase or a wave begins. */
   readonly onPhase: (phase: StartPhase, wave: number) => void;
-  /** Frees JavaScript's garbage, so that growth of memory is not ours. */
+  /** Frees the garbage of JavaScript, so that only native code can make memory grow. */
   readonly collectGarbage: () => void;
-  readonly residentBytes?: () => number;
 }
 
 export class StartRecorder implements Disposable {
@@ -57,7 +56,7 @@ export class StartRecorder implements Disposable {
     this.#sample(this.#phase === 'warm' ? wave : undefined);
   }
 
-  /** How long one warm wave's work took. */
+  /** Adds the time that the work of one warm wave took. */
   timed(audioSeconds: number, wallSeconds: number): void {
     this.#audioSeconds += audioSeconds;
     this.#wallSeconds += wallSeconds;
@@ -101,17 +100,15 @@ export class StartRecorder implements Disposable {
     clearInterval(this.#timer);
   }
 
-  /** Between two samples that are kept the size changed by less than a mebibyte, for a second at most. */
+  /** Keeps a sample when the size has changed by a mebibyte since the last one, or when that one is a second old. */
   #sampleByTime(): void {
     const last = this.#memory.at(-1);
-    const { residentBytes = residentSize } = this.#options;
     const changed = Math.abs(residentBytes() - (last?.residentBytes ?? 0)) >= NOTEWORTHY_BYTES;
     const elapsedMs = performance.now() - this.#startedMs - (last?.atMs ?? 0);
     if (changed || elapsedMs >= LONGEST_GAP_MS) this.#sample();
   }
 
   #sample(wave?: number): void {
-    const { residentBytes = residentSize } = this.#options;
     this.#memory.push({
       atMs: Math.round(performance.now() - this.#startedMs),
       phase: this.#phase,

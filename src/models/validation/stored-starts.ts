@@ -3,6 +3,7 @@ import { readFile, rm } from 'node:fs/promises';
 import path from 'node:path';
 import type { StartEnd } from '../../core/evidence/validation-ipc.ts';
 import { parseStoredStart } from '../../core/evidence/validation-ipc.ts';
+import { parseJson } from '../../core/lenient-parse.ts';
 import { writeWhole } from '../evidence/evidence-store.ts';
 
 export class StoredStarts {
@@ -12,11 +13,11 @@ export class StoredStarts {
     this.#folder = folder;
   }
 
-  /** How the start ended, or nothing when it has to be run: it never was, was another one, or was for want of memory. */
+  /** Tells how the start ended; undefined when it must be run. That is so if it was never run, if another start has its place, and if memory was too short. */
   async read(slots: number, start: number, key: string): Promise<StartEnd | undefined> {
     const text = await readFile(this.#file(slots, start), 'utf8').catch(() => undefined);
     if (text === undefined) return undefined;
-    const stored = parseStoredStart(parsed(text));
+    const stored = parseStoredStart(parseJson(text));
     if (stored === undefined || stored.key !== key) return undefined;
     const { end } = stored;
     return end.kind === 'broken' && end.status === 'BLOCKED' ? undefined : end;
@@ -32,13 +33,5 @@ export class StoredStarts {
 
   #file(slots: number, start: number): string {
     return path.join(this.#folder, `${slots}-${start + 1}.json`);
-  }
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
   }
 }

@@ -45,7 +45,7 @@ export class Subject {
     }
   }
 
-  /** What a request of a stateful task carries; the model must be loaded. */
+  /** Makes the state that a request of a stateful task carries. The model must be loaded. */
   createState(): TaskState {
     return this.#entry.model.createState();
   }

@@ -32,7 +32,7 @@ export interface ValidationProgress {
   /** 1…3 */
   readonly start: number;
   readonly phase: StartPhase;
-  /** Of `waves` in the phase `warm`. */
+  /** In the phase `warm`: the number of this wave, of `waves`. */
   readonly wave: number;
   readonly waves: number;
   /** Starts that have ended, of all. */
@@ -96,7 +96,7 @@ class ModelGate {
   readonly #workload: Workload;
   readonly #batch: number;
   readonly #startedAt = new Date().toISOString();
-  /** By count, from one on. */
+  /** How the starts of each count ended; the first item is that of one slot. */
   readonly #ends: StartEnd[][] = [];
   #references: References | undefined;
 
@@ -146,7 +146,7 @@ class ModelGate {
     return this.#record(refusal, new Date().toISOString());
   }
 
-  /** What keeps a count from being tried. A start holds two models in its recovery. */
+  /** Tells what keeps a count from being tried. In its recovery, a start has two models in memory. */
   #obstacle(slots: number): NotRun | undefined {
     const { capacity, weightBytes, sessionBytes } = this.#probe;
     if (slots > capacity) return unsupported(`the family supports ${capacity} at most`);

@@ -24,7 +24,7 @@ const SHORTEST_CUT_SECONDS = 1;
 
 interface Fixture {
   readonly name: string;
-  /** Of the file decoded to 16 kHz. */
+  /** The length of the file once it is decoded to 16 kHz. */
   readonly samples: number;
 }
 
@@ -38,7 +38,7 @@ const FIXTURES: readonly Fixture[] = [
   { name: 'sense-0930.flac', samples: 52_640 },
 ];
 
-/** What the model takes at once. */
+/** The lengths of audio that the model takes at once. */
 export interface ItemLimits {
   /** 0 = unbounded. */
   readonly maxSegmentSeconds: number;
@@ -80,10 +80,8 @@ function shuffled(count: number, random: () => number): number[] {
 }
 
 /** Whole fixtures and seeded cuts of them, as long as the model allows: every length differs. */
-export async function makeWorkload(
-  limits: ItemLimits,
-  folder = packageFolder('evidence/fixtures'),
-): Promise<Workload> {
+export async function makeWorkload(limits: ItemLimits): Promise<Workload> {
+  const folder = packageFolder('evidence/fixtures');
   const random = randomNumbers(SEED);
   const window = Math.max(1, limits.windowSamples);
   const most = limits.maxSegmentSeconds > 0 ? limits.maxSegmentSeconds * SAMPLE_RATE : Infinity;

@@ -2,8 +2,7 @@
 import { expect, test } from 'vitest';
 import { WavepoolError } from '../../../src/core/errors.ts';
 import type { Layout, TuningMeasurement } from '../../../src/core/evidence/tuning.ts';
-import { bestOf, layoutsOf, type TuningSpace } from '../../../src/models/tuning/candidates.ts';
-import { tune } from '../../../src/models/tuning/tune.ts';
+import { bestOf, layoutsOf, type TuningSpace, tune } from '../../../src/models/tuning/tune.ts';
 
 const SPACE: TuningSpace = {
   standard: { workers: 2, slots: 1, threads: 1, batch: 8 },
