@@ -1,4 +1,4 @@
-/** The connections of a server, so that it can end: what waits for its clients must not wait for ever. */
+/** The connections of a server. When the server ends, those that only wait for their client are closed. */
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 
@@ -10,15 +10,15 @@ interface Exchange {
 interface Connection {
   readonly socket: Socket;
   readonly exchanges: Set<Exchange>;
-  /** What had been moved when it was last looked at. */
+  /** The bytes read, and those not yet written, at the last look. */
   bytesRead: number;
   unwritten: number;
-  /** How often in a row nothing had moved though the client was waited for. */
+  /** How many looks in a row found no progress while the server waited for the client. */
   standstills: number;
 }
 
 const LOOK_MS = 500;
-/** A client that does nothing for this many looks is not waited for any more. */
+/** After this many looks without progress the connection is closed. */
 const MOST_STANDSTILLS = 2;
 
 export class Connections {
@@ -45,8 +45,8 @@ export class Connections {
   }
 
   /**
-   * Ends connections on which no request is under way, half a header or none; from now on also those whose client neither
-   * sends what it has begun nor reads its answer. Requests at work here are left alone. Idempotent.
+   * Closes connections without a request under way. From now on also closes those whose client neither sends the rest of its
+   * request nor reads its answer. Requests that the server still works on are not touched. Idempotent.
    */
   drain(): void {
     if (this.#timer !== undefined) return;
@@ -58,7 +58,7 @@ export class Connections {
     }, LOOK_MS);
   }
 
-  /** Call when the server has ended. */
+  /** Must be called when the server has ended. */
   stop(): void {
     clearInterval(this.#timer);
   }

@@ -1,4 +1,4 @@
-/** Opens what the server stands on, in the usual way: one Redis, and folders or a bucket for results and uploads. */
+/** Opens the services of a server: over one Redis, with results and uploads in folders or in a bucket. */
 
 import type { Logger } from '../core/logger.ts';
 import { NO_S3, type S3Settings } from '../core/s3-settings.ts';
@@ -29,19 +29,19 @@ import { type HttpSettings, SESSION_LIFE_MS } from './settings.ts';
 export interface OpenServicesOptions extends Pick<QueueRegistryOptions, 'address' | 'models'> {
   readonly resultsDir: string;
   readonly uploadsDir: string;
-  /** Results and uploads may be in a bucket in place of the folders. @defaultValue they are not */
+  /** May name a bucket for results and uploads, used in place of the folders. @defaultValue there is none */
   readonly s3?: S3Settings | undefined;
   readonly settings: HttpSettings;
-  /** See `WebhookSecretsOptions`. @defaultValue none: one is made and kept in Redis */
+  /** See `WebhookSecretsOptions`. @defaultValue none; then a secret is made and kept in Redis */
   readonly webhookSecrets?: readonly WebhookSecret[] | undefined;
-  /** Closed by the caller. @defaultValue none */
+  /** The caller closes it. @defaultValue no tracing */
   readonly tracing?: Tracing | undefined;
   readonly version: string;
   readonly logger: Logger;
   readonly closing: AbortSignal;
   /** Milliseconds since 1970. @defaultValue Date.now */
   readonly now?: (() => number) | undefined;
-  /** @defaultValue timers */
+  /** @defaultValue runs timers */
   readonly every?: Every | undefined;
 }
 
@@ -78,7 +78,7 @@ export async function openServices(options: OpenServicesOptions): Promise<Servic
   const live = new LiveRelay(address, queues.connection);
   closing.addEventListener('abort', () => {
     segments.close();
-    // Never rejects.
+    // It never rejects.
     void live.close();
   });
   return {

@@ -1,8 +1,8 @@
-/** Refuses jobs when too many wait. */
+/** Refuses jobs when too many wait in their queue. */
 import { WavepoolError } from '../core/errors.ts';
 import type { AudioQueue } from '../queue/audio-queue.ts';
 
-/** Counting costs a call: between two counts what was added here is known anyway. */
+/** Counting costs a call to Redis. Between two counts the jobs that this server adds are added up here. */
 const RECOUNT_MS = 250;
 
 interface Count {
@@ -21,7 +21,7 @@ export class QueueLimit {
   }
 
   /**
-   * Makes room for jobs that are about to be added. Other servers may do the same, so the limit may be passed by a little.
+   * Reserves places for jobs that are about to be added. Other servers do the same, so the limit may be exceeded by a little.
    * @throws {WavepoolError} QUEUE_FULL, REDIS_UNAVAILABLE
    */
   async reserve(queue: AudioQueue, jobs: number): Promise<void> {

@@ -1,4 +1,4 @@
-/** Listening and ending. */
+/** Starts and ends the HTTP server. */
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -13,18 +13,18 @@ export interface RunningServer extends AsyncDisposable {
   readonly url: string;
   readonly port: number;
   /**
-   * Takes no more connections, lets requests under way finish within the deadline, then breaks them off; those that wait
-   * for a client that does nothing are broken off before. `closing` of the services must have been aborted before, so that streams end. Idempotent.
+   * Takes no more connections. Requests under way may finish until the deadline; those that wait for an inactive client are
+   * ended before. `closing` of the services must be aborted first, so that streams end. Idempotent.
    */
   close(): Promise<void>;
 }
 
-/** A client that is slower than this with its headers is not one. */
+/** A client has this long to send its headers. */
 const HEADERS_TIMEOUT_MS = 30_000;
 
 /**
- * Listens.
- * @throws {WavepoolError} FORBIDDEN for an address that others can reach while there is no API key; INVALID_REQUEST when
+ * Starts to listen.
+ * @throws {WavepoolError} FORBIDDEN for an address that others can reach when there is no API key; INVALID_REQUEST when
  *   the address cannot be listened on
  */
 export async function startServer(services: Services): Promise<RunningServer> {
@@ -45,7 +45,7 @@ export async function startServer(services: Services): Promise<RunningServer> {
       cause: error,
     });
   }
-  // A server that listens on a host and port has such an address.
+  // The address of a server that listens on a host and port is never a string or null.
   const { port: chosen } = server.address() as AddressInfo;
   let closed: Promise<void> | undefined;
   const close = (): Promise<void> => {

@@ -1,4 +1,4 @@
-/** What the routes stand on. Whoever composes the process makes it; see `openServices` for the usual way. */
+/** Everything that the handlers of routes use. `openServices` makes it. */
 import type { Logger } from '../core/logger.ts';
 import type { Tracing } from '../core/tracing.ts';
 import type { ApiKeys } from '../queue/access/api-keys.ts';
@@ -23,35 +23,35 @@ import type { HttpSettings } from './settings.ts';
 export interface Services {
   readonly queues: QueueRegistry;
   readonly batches: BatchStore;
-  /** Commands about models. */
+  /** Sends commands about models to workers. */
   readonly control: FleetControl;
   readonly webhooks: { readonly deliveries: WebhookDeliveries; readonly secrets: WebhookSecrets };
   readonly results: ResultStore;
   readonly uploads: UploadStore;
   readonly keys: ApiKeys;
   readonly sessions: Sessions;
-  /** Jobs that come again and again. */
+  /** Jobs that are added again and again. */
   readonly schedules: ScheduleStore;
-  /** What happens to jobs, for many readers. */
+  /** Sends the events of all queues to many clients. */
   readonly events: EventBroadcaster;
   readonly segments: SegmentFeed;
   readonly live: LiveRelay;
-  /** Asked before a live stream is opened. */
+  /** Must be asked before a live stream is opened. */
   readonly liveLimit: LiveLimit;
-  /** For event filters by tenant. */
+  /** Finds the tenants of jobs, to filter events by tenant. */
   readonly tenants: JobTenants;
-  /** Runs what is done again and again; heartbeats, for one. */
+  /** Runs periodic tasks, such as heartbeats. */
   readonly every: Every;
-  /** Asked before jobs are added. */
+  /** Must be asked before jobs are added. */
   readonly limit: QueueLimit;
   readonly metrics: Metrics;
   readonly tracing: Tracing;
   readonly settings: HttpSettings;
-  /** Of the package. */
+  /** The version of the package. */
   readonly version: string;
   readonly logger: Logger;
   /** Milliseconds since 1970. */
   readonly now: () => number;
-  /** Aborts when the server is to end: streams that would go on for ever end then. */
+  /** Aborts when the server is to end. Endless streams end then. */
   readonly closing: AbortSignal;
 }

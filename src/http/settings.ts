@@ -1,42 +1,42 @@
-/** What the server may be told; the command line fills it in. */
+/** The settings of the server. Most are options of `wavepool serve`. */
 import type { JobTask, ModelId } from '../core/job/job.ts';
 import type { ObjectPlace } from '../core/s3-settings.ts';
 
 export interface HttpSettings {
-  /** An address to listen on; other than loopback only with an API key. */
+  /** The address to listen on. An address that is not loopback needs an API key. */
   readonly host: string;
-  /** 0 takes a free one. */
+  /** The port to listen on; 0 takes a free one. */
   readonly port: number;
-  /** For requests that name none. */
+  /** The model of requests that name none. */
   readonly defaultModel: ModelId;
-  /** What models are known to do, whether a worker serves them or not. */
+  /** The tasks of known models, whether a worker serves them or not. */
   readonly modelTasks: Readonly<Record<ModelId, JobTask>>;
-  /** Folders in which inputs may be named by path; without any, none may. Real paths. */
+  /** Inputs may be named by path only if they are below one of these folders. The paths are real paths. */
   readonly inputRoots: readonly string[];
-  /** Below these inputs may be named by object; without any, none may. */
+  /** Inputs may be named by object only if they are below one of these places. */
   readonly objectRoots: readonly ObjectPlace[];
   readonly maxUploadBytes: number;
-  /** Jobs that may wait in one queue. */
+  /** How many jobs may wait in one queue. */
   readonly maxQueued: number;
-  /** A reader of events that leaves more than this unread is cut off. */
+  /** A client that leaves more bytes than this of an event stream unread is disconnected. */
   readonly maxEventBytes: number;
-  /** Live streams that one API key may have at once, over all servers; 0 = no limit. */
+  /** How many live streams one API key may have at once, over all servers; 0 means no limit. */
   readonly livePerKey: number;
-  /** A live stream that gets no audio for so long ends; 0 = never. */
+  /** A live stream that gets no audio for this long ends; 0 means never. */
   readonly liveIdleMs: number;
-  /** No live stream lasts longer; 0 = no limit. */
+  /** The longest duration of a live stream; 0 means no limit. */
   readonly liveMaxMs: number;
-  /** Names under which models may be asked for, too, such as `whisper-1`, for clients that know only those. */
+  /** Other names for models, such as `whisper-1`, for clients that know only those. */
   readonly modelAliases: Readonly<Record<string, ModelId>>;
-  /** Uploads are kept for so long after their last use. */
+  /** How long an upload is kept after its last use. */
   readonly uploadRetentionMs: number;
-  /** Pages of these origins may call; none by default. */
+  /** Pages of these origins may call the interface. */
   readonly allowedOrigins: readonly string[];
-  /** More names under which requests without a key may reach a loopback server. */
+  /** Other host names under which requests without a key may reach a loopback server. */
   readonly allowedHosts: readonly string[];
-  /** Whether the pages of the queues only show them, to whoever it may be. */
+  /** Whether the queue board is read-only for everybody. */
   readonly queuesReadOnly: boolean;
-  /** How long requests may go on once the server is to end. */
+  /** How long requests may go on when the server is to end. */
   readonly shutdownMs: number;
 }
 
@@ -61,5 +61,5 @@ export const DEFAULT_SETTINGS: HttpSettings = {
   shutdownMs: 30_000,
 };
 
-/** Lives in Redis; without a request a login is forgotten after this. */
+/** A login without requests is forgotten after this time. */
 export const SESSION_LIFE_MS = 12 * 3_600_000;

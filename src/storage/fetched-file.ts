@@ -1,21 +1,21 @@
-/** Inputs that were fetched lie in temporary folders for as long as they are read. */
+/** Fetched inputs are kept in temporary folders while they are read. */
 import { mkdtemp, readdir, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import process from 'node:process';
 
 export interface FetchedInput extends AsyncDisposable {
-  /** A temporary file; disposing removes it. */
+  /** A temporary file. Disposing of the input removes it. */
   readonly path: string;
 }
 
 const NAME = /^wavepool-input-(\d+)-/;
-/** Longer than a job may run by default: processes of other containers cannot be told from dead ones. */
+/** This is longer than a job may run by default, because a process in another container looks like a dead one. */
 const STALE_MS = 86_400_000;
 
 /**
- * Fetches into a new file.
- * @param save writes the file under the path, which is free
+ * Makes a temporary folder for a fetched file.
+ * @param save writes the file under this path, where nothing exists yet
  */
 export async function fetchToFile(save: (path: string) => Promise<void>): Promise<FetchedInput> {
   const folder = await mkdtemp(join(tmpdir(), `wavepool-input-${process.pid}-`));
@@ -30,7 +30,7 @@ export async function fetchToFile(save: (path: string) => Promise<void>): Promis
   }
 }
 
-/** Removes what processes left that were killed. */
+/** Removes the files of processes that were killed. */
 export async function removeLeftFetches(): Promise<void> {
   for (const name of await readdir(tmpdir())) {
     const [, pid] = NAME.exec(name) ?? [];

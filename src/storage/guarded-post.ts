@@ -1,11 +1,11 @@
-/** Posts to an address that somebody else chose: see `public-address.ts`. Follows no redirect and keeps nothing it is told. */
+/** Posts to an address that somebody else chose; see `public-address.ts`. It follows no redirect. */
 import { request } from 'undici';
 import { WavepoolError } from '../core/errors.ts';
 import { AddressError, checkedAddress, pinnedTo, type ResolveName } from './public-address.ts';
 
 export interface PostOptions {
   readonly allowedNetworks: readonly string[];
-  /** Of all of it, the answer included. */
+  /** The limit for the whole exchange, the answer included. */
   readonly timeoutMs: number;
   /** @defaultValue the system's resolver */
   readonly resolve?: ResolveName | undefined;
@@ -14,16 +14,16 @@ export interface PostOptions {
 
 export interface PostAnswer {
   readonly status: number;
-  /** The header of this name. */
+  /** The header `Retry-After`. */
   readonly retryAfter: string | undefined;
 }
 
-/** Read, so that the receiver is not cut off in the middle of a short answer. */
+/** A short answer is read to its end, so that the receiver sees no broken connection. */
 const MAX_ANSWER_BYTES = 16_384;
 
 /**
- * @throws {WavepoolError} FORBIDDEN when the address may not be reached; what the system says otherwise, as an Error; the
- *   signal's reason
+ * @throws {WavepoolError} FORBIDDEN when the address may not be reached. Other failures throw the error of the system; an
+ *   abort throws the signal's reason.
  */
 export async function guardedPost(
   address: string,
@@ -55,7 +55,7 @@ async function post(
     const call = { method: 'POST', dispatcher: agent, signal, body, headers } as const;
     const answer = await request(url, call);
     const { 'retry-after': retryAfter } = answer.headers;
-    // What the status says is said, whatever becomes of the rest.
+    // The status counts, even when the rest of the answer fails.
     await answer.body.dump({ limit: MAX_ANSWER_BYTES, signal }).catch(() => undefined);
     const isText = typeof retryAfter === 'string';
     return { status: answer.statusCode, retryAfter: isText ? retryAfter : undefined };

@@ -1,4 +1,4 @@
-/** A job's input on the machine of the worker that has the job. */
+/** Finds the input of a job on the machine of the worker, or fetches it. */
 import { stat } from 'node:fs/promises';
 import { basename } from 'node:path';
 import { WavepoolError } from '../core/errors.ts';
@@ -11,18 +11,18 @@ import type { UrlLimits } from './url-input.ts';
 /** An input as a local file that can be opened. */
 export interface ResolvedInput extends AsyncDisposable {
   readonly path: string;
-  /** Without its folder. */
+  /** The name without a folder. */
   readonly name: string;
   readonly bytes: number;
   readonly modifiedAtMs: number;
-  /** Declared; see `PathInput`. */
+  /** The format that the request declared; see `PathInput`. */
   readonly rawFormat: RawAudioFormat | undefined;
 }
 
-/** Where inputs that are not paths come from; without a place, there are none. */
+/** The places from which inputs other than paths come. A kind without its place is refused. */
 export interface InputPlaces {
   readonly uploadsDir?: string | undefined;
-  /** Fetches an upload from where it is; in place of `uploadsDir`. */
+  /** Fetches an upload from a bucket; used in place of `uploadsDir`. */
   readonly fetchUpload?: FetchUpload | undefined;
   /** @throws {WavepoolError} INPUT_FORBIDDEN, INPUT_NOT_FOUND, INPUT_TOO_LARGE, INPUT_CHANGED, STORAGE_… */
   readonly fetchObject?: FetchObject | undefined;
@@ -35,7 +35,7 @@ export type FetchObject = (address: ObjectAddress, signal?: AbortSignal) => Prom
 const NOT_THERE = new Set(['ENOENT', 'ENOTDIR', 'EACCES', 'ELOOP', 'ENAMETOOLONG']);
 
 /**
- * Finds a job's input on this machine, or fetches it. Dispose of it when it has been read: a fetched file goes then.
+ * Finds a job's input on this machine, or fetches it. Dispose of it after reading it, so that a fetched file is removed.
  * @throws {WavepoolError} INPUT_NOT_FOUND, INPUT_EMPTY, and for a URL what `fetchInput` throws
  */
 export async function resolveInput(
@@ -62,7 +62,7 @@ export async function resolveInput(
     }
     case 'url': {
       if (places.urls === undefined) throw new WavepoolError('INPUT_FORBIDDEN', shown);
-      // With a client of its own, which most workers never need.
+      // This module loads an HTTP client that most workers never need.
       const { fetchInput } = await import('./url-input.ts');
       const fetched = await fetchInput(input.url, places.urls, signal);
       return fetchedFile(fetched, { shown, name, rawFormat });
@@ -72,7 +72,7 @@ export async function resolveInput(
   }
 }
 
-/** What people call the input. */
+/** The name of the input, for people. */
 export function inputName(input: JobInput): string {
   switch (input.kind) {
     case 'path':
@@ -87,7 +87,7 @@ export function inputName(input: JobInput): string {
   }
 }
 
-/** Where the input is, for messages and transcripts; the query of a URL may hold secrets and is left out. */
+/** Where the input is, for messages and transcripts. The query of a URL is left out, because it may hold secrets. */
 export function describeInput(input: JobInput): string {
   switch (input.kind) {
     case 'path':

@@ -1,11 +1,11 @@
 /**
- * What unfinished jobs have reached, as lines that are only ever appended: the next attempt begins with them.
+ * Journals keep what unfinished jobs have recognized, as lines that are only appended. The next attempt begins with them.
  *
  *   ROOT/SHA-256 of the job id/FINGERPRINT.jsonl        a line is: CRC-32 of the text, a space, the text
  *
- * A process that dies may tear the last line, and two attempts of one job (the first has lost its lock and does not know
- * yet) may write at once: lines that do not fit their checksum are left out. A journal is an economy, never a result:
- * what it is worth is decided by whoever reads it.
+ * A process that dies may leave half a line. Two attempts of one job may write at once, when the first has lost its lock and
+ * does not know yet. So lines that do not match their checksum are left out. A journal only saves work: its reader decides
+ * what it can use.
  */
 import { createHash } from 'node:crypto';
 import { type FileHandle, mkdir, open, readdir, readFile, rm, stat } from 'node:fs/promises';
@@ -14,11 +14,11 @@ import { crc32 } from 'node:zlib';
 import { codeOf } from './durable-file.ts';
 
 export interface Journal {
-  /** What earlier attempts wrote and the disk kept, oldest first. */
+  /** The whole lines of earlier attempts, oldest first. */
   readonly lines: readonly string[];
   /**
-   * Adds lines, which hold no line feed. One call at a time.
-   * @param sync whether they are to survive a power cut; the death of the process they survive in any case
+   * Adds lines, which must hold no line feed. Only one call may be under way.
+   * @param sync whether the lines must survive a power cut. They survive the death of the process in any case.
    */
   append(lines: readonly string[], sync: boolean): Promise<void>;
   /** Idempotent. */
@@ -26,34 +26,34 @@ export interface Journal {
 }
 
 export interface JournalStore {
-  /** Whether an earlier attempt left anything; cheap. */
+  /** Whether an earlier attempt left a journal. The check is cheap. */
   holds(jobId: string): Promise<boolean>;
   /**
-   * The job's journal of this fingerprint; those of others are of no use any more and go.
-   * @param fingerprint hexadecimal: everything that what is written depends on
+   * Opens the job's journal with this fingerprint. Journals with other fingerprints are useless now and are removed.
+   * @param fingerprint a hexadecimal hash of everything that the lines depend on
    */
   open(jobId: string, fingerprint: string): Promise<Journal>;
-  /** Forgets the job's journals, if there are any. */
+  /** Removes the job's journals, if there are any. */
   remove(jobId: string): Promise<void>;
 }
 
-/** A job that nobody takes up again for so long is not going to be. */
+/** Journals that were not written to for this long are removed. */
 export const RETENTION_MS = 7 * 86_400_000;
 export const SWEEP_INTERVAL_MS = 3_600_000;
 const SUFFIX = '.jsonl';
 
-/** How a job's files are called; see `LocalResultStore`, whose keys hold the same. */
+/** The names of a job's journals and result contain this hash; see `resultKey`. */
 export function hashOfJobId(jobId: string): string {
   return createHash('sha256').update(jobId).digest('hex');
 }
 
-/** Journals in a local folder, or in one mounted by every worker machine. */
+/** Journals in a local folder, or in a shared folder that every worker machine mounts. */
 export class LocalJournals implements JournalStore {
   readonly #root: string;
   readonly #now: () => number;
   #sweptAt = Number.NEGATIVE_INFINITY;
 
-  /** @param root need not exist */
+  /** @param root a folder that need not exist */
   constructor(root: string, now: () => number = Date.now) {
     this.#root = root;
     this.#now = now;
@@ -77,12 +77,12 @@ export class LocalJournals implements JournalStore {
     await this.removeByHash(hashOfJobId(jobId));
   }
 
-  /** @param hash of `hashOfJobId` */
+  /** @param hash the result of `hashOfJobId` */
   async removeByHash(hash: string): Promise<void> {
     await rm(this.#folderOf(hash), { recursive: true, force: true });
   }
 
-  /** Removes what has not been written to for a week. */
+  /** Removes journals that were not written to for a week. */
   async sweep(): Promise<void> {
     this.#sweptAt = this.#now();
     for (const hash of await namesIn(this.#root)) {
@@ -108,7 +108,7 @@ class LocalJournal implements Journal {
   readonly lines: readonly string[];
   readonly #folder: string;
   readonly #name: string;
-  /** What was left ends within a line. */
+  /** Whether the file ends with half a line. */
   #torn: boolean;
   #file: FileHandle | undefined;
 
@@ -145,12 +145,12 @@ class LocalJournal implements Journal {
   }
 }
 
-/** Each line with its checksum. */
+/** Writes each line with its checksum. */
 export function formatStoredLines(lines: readonly string[]): string {
   return lines.map((line) => `${checksum(line)} ${line}\n`).join('');
 }
 
-/** The lines that are whole. */
+/** Returns the whole lines, without their checksums. */
 export function parseStoredLines(text: string): string[] {
   return text.split('\n').flatMap(checked);
 }
@@ -159,13 +159,13 @@ function checksum(line: string): string {
   return crc32(line).toString(16).padStart(8, '0');
 }
 
-/** The line without its checksum, if it is whole. */
+/** Returns the line without its checksum, or nothing when it is not whole. */
 function checked(stored: string): string[] {
   const line = stored.slice(9);
   return stored.length > 9 && stored.slice(0, 9) === `${checksum(line)} ` ? [line] : [];
 }
 
-/** Other processes make and remove journals meanwhile. */
+/** The names in a folder; none when another process has just removed it. */
 async function namesIn(folder: string): Promise<string[]> {
   return readdir(folder).catch((error: unknown) => {
     if (codeOf(error) === 'ENOENT') return [];

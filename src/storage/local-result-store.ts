@@ -13,14 +13,14 @@ import {
   resultKey,
 } from './result-store.ts';
 
-/** A write takes seconds; whatever is older was left by a process that died. */
+/** A write takes seconds, so an older temporary file was left by a process that died. */
 const STALE_TEMPORARY_MS = 3_600_000;
 const SHARD = /^[0-9a-f]{2}$/;
 const TEMPORARY_SUFFIX = '.tmp';
-/** Beside the shards, whose names are two digits. */
+/** The folder of journals, beside the folders of results, whose names are two digits. */
 const JOURNALS = 'journals';
 
-/** Results as files in a local folder, or in one mounted by every worker machine. */
+/** Results as files in a local folder, or in a shared folder that every worker machine mounts. */
 export class LocalResultStore implements ResultStore {
   readonly journals: LocalJournals;
   readonly #root: string;
@@ -31,7 +31,7 @@ export class LocalResultStore implements ResultStore {
   }
 
   /**
-   * Creates the folder and removes what dead writers left in it.
+   * Creates the folder and removes the temporary files of processes that died.
    * @throws {WavepoolError} STORAGE_FULL
    */
   static async open(root: string, now: () => number = Date.now): Promise<LocalResultStore> {
@@ -111,8 +111,8 @@ export class LocalResultStore implements ResultStore {
 }
 
 /**
- * No space, no right to use it, a disk that is read-only, gone or broken (of which making folders tells all sorts of
- * codes): whatever it is, the same job may succeed once somebody has seen to it.
+ * There is no space or no permission, or the disk is read-only, gone or broken; making folders gives many codes for that.
+ * In each case the same job may succeed when somebody has repaired it.
  */
 function unwritable(path: string, error: unknown): WavepoolError {
   return new WavepoolError('STORAGE_FULL', `${path} (${String(codeOf(error) ?? error)})`, {
@@ -121,7 +121,7 @@ function unwritable(path: string, error: unknown): WavepoolError {
 }
 
 async function removeStaleTemporaries(root: string, now: number): Promise<void> {
-  // One shard after the other: all together may hold a million results.
+  // The folders are read one after the other, because together they may hold a million results.
   for (const shard of await readdir(root)) {
     if (!SHARD.test(shard)) continue;
     for (const name of await readdir(join(root, shard))) {

@@ -1,4 +1,4 @@
-/** Uploads as files. */
+/** The store of uploads in a folder. */
 import { createHash, randomBytes } from 'node:crypto';
 import { link, mkdir, open, readdir, rename, rm, stat, utimes } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
@@ -14,17 +14,17 @@ import {
 } from './upload-store.ts';
 
 const ID = /^[0-9a-f]{64}$/;
-/** A write that takes longer than this was left by a process that died. */
+/** A part that is older than this was left by a process that died. */
 const STALE_PART_MS = 86_400_000;
 const PARTS = 'parts';
 
-/** Where an upload's file lies below the root; also a worker's way to it. */
+/** The path of an upload's file. Workers find it with this, too. */
 export function uploadPath(root: string, id: UploadId): string {
   if (!ID.test(id)) throw new WavepoolError('INPUT_NOT_FOUND', `upload ${id}`);
   return join(root, id.slice(0, 2), id);
 }
 
-/** Uploads as files in a local folder, or in one mounted by every worker machine. */
+/** Uploads as files in a local folder, or in a shared folder that every worker machine mounts. */
 export class LocalUploads implements UploadStore {
   readonly root: string;
   readonly #now: () => number;
@@ -48,7 +48,7 @@ export class LocalUploads implements UploadStore {
       const { id, bytes } = await copy(source, part, options);
       const path = uploadPath(this.root, id);
       await mkdir(dirname(path), { recursive: true, mode: 0o700 });
-      // The same bytes may be there: then this only counts as a use of them.
+      // When the same bytes are stored already, this only counts as a use of them.
       await link(part, path).catch((error: unknown) => {
         if (codeOf(error) !== 'EEXIST') throw error;
       });
@@ -95,7 +95,10 @@ export class LocalUploads implements UploadStore {
     return removed;
   }
 
-  /** Taken aside first: a use that comes in between is seen and the file put back, or finds nothing and says so. */
+  /**
+   * Moves the file aside first. A use that came just before is seen then, and the file is put back. A use that comes after
+   * finds no file and fails.
+   */
   async #removeIfStillOld(id: UploadId, usedBefore: number): Promise<boolean> {
     const path = uploadPath(this.root, id);
     const aside = join(this.root, PARTS, `${id}.${randomBytes(6).toString('hex')}`);
@@ -106,7 +109,7 @@ export class LocalUploads implements UploadStore {
     if (!taken) return false;
     const { mtimeMs } = await stat(aside);
     const stillOld = mtimeMs < usedBefore;
-    // Meanwhile the same bytes may have been uploaded again; those stay.
+    // The same bytes may have been uploaded again meanwhile. Then those stay.
     if (!stillOld) await link(aside, path).catch(() => undefined);
     await rm(aside, { force: true });
     return stillOld;

@@ -31,7 +31,7 @@ export interface StorageOptions {
 
 export interface Storage {
   readonly results: ResultStore;
-  /** Where a worker finds uploads and objects. */
+  /** Tells a worker where to find uploads and objects. */
   readonly places: Pick<InputPlaces, 'uploadsDir' | 'fetchUpload' | 'fetchObject'>;
   /** A server uses it to receive and remove uploads. */
   openUploads(uploadsDir: string): Promise<UploadStore>;

@@ -1,13 +1,13 @@
 /**
- * Guards requests to addresses that somebody else chose. This process must not become a way into the network that it stands
- * in: names are resolved once, every address is checked, and the connection goes to the address that was checked.
+ * Guards requests to addresses that somebody else chose, so that nobody can reach the network around this process through
+ * it. A name is resolved once, every address is checked, and the connection goes to the address that was checked.
  */
 import { lookup } from 'node:dns/promises';
 import { isIP } from 'node:net';
 import ipaddr from 'ipaddr.js';
 import { Agent } from 'undici';
 
-/** All addresses of a name. */
+/** Returns all addresses of a name. */
 export type ResolveName = (name: string) => Promise<readonly string[]>;
 
 export interface AddressOptions {
@@ -18,10 +18,10 @@ export interface AddressOptions {
   readonly resolve?: ResolveName | undefined;
 }
 
-/** Why an address is not gone to. */
+/** The reason why no request is sent to an address. */
 export class AddressError extends Error {
   override readonly name = 'AddressError';
-  /** False when it may be another time. */
+  /** False when the same address may work later. */
   readonly isForbidden: boolean;
 
   constructor(message: string, isForbidden: boolean, options?: ErrorOptions) {
@@ -42,7 +42,7 @@ export async function checkedAddress(url: URL, options: AddressOptions): Promise
   const addresses = isIP(host) === 0 ? await addressesOf(host, options) : [host];
   const [address] = addresses;
   if (address === undefined) throw new AddressError(`${host} has no address`, false);
-  // A name with a public and a private address is up to no good.
+  // A name with a public and a private address is taken for an attack.
   if (!addresses.every((each) => isAllowed(each, options.allowedNetworks))) {
     throw new AddressError(`${host} is not a public address`, true);
   }
@@ -61,7 +61,7 @@ async function addressesOf(
   }
 }
 
-/** The system's resolver cannot be interrupted: it is left to itself. */
+/** The system's resolver cannot be interrupted. After an abort it goes on, and its result is not used. */
 function unlessAborted<Result>(call: Promise<Result>, signal: AbortSignal): Promise<Result> {
   return new Promise((resolve, reject) => {
     const abort = (): void => reject(new Error('aborted', { cause: signal.reason }));
@@ -75,10 +75,10 @@ async function resolveName(name: string): Promise<string[]> {
   return (await lookup(name, { all: true, verbatim: true })).map(({ address }) => address);
 }
 
-/** Only addresses of the public internet, unless a setting names their network. */
+/** Allows addresses of the public internet, and those of networks in the settings. */
 export function isAllowed(address: string, allowedNetworks: readonly string[]): boolean {
   if (!ipaddr.isValid(address)) return false;
-  // An IPv4 address in IPv6 clothes is still that address.
+  // An IPv4 address that is written as IPv6 is treated as IPv4.
   const parsed = ipaddr.process(address);
   if (parsed.range() === 'unicast') return true;
   return allowedNetworks.some((network) => {
@@ -87,7 +87,7 @@ export function isAllowed(address: string, allowedNetworks: readonly string[]): 
   });
 }
 
-/** Whatever the name resolves to a moment later, the connection goes here; TLS still checks the name. */
+/** Connects to this address, even if the name resolves to another one a moment later. TLS still checks the name. */
 export function pinnedTo(address: string): Agent {
   const family = isIP(address);
   return new Agent({

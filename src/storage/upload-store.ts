@@ -12,14 +12,14 @@ export interface StoredUpload {
 
 export interface WriteUploadOptions {
   readonly maxBytes: number;
-  /** Stored by itself, though the same bytes may be there: it can be removed without asking who else uses it. */
+  /** Whether to store the bytes under an id of their own, so that the upload can be removed without regard to other users. */
   readonly isPrivate?: boolean | undefined;
-  /** Ends the write; nothing stays. */
+  /** Ends the write. Nothing of it is kept. */
   readonly signal?: AbortSignal | undefined;
 }
 
 export interface SweepOptions {
-  /** Uploads that nobody has used since then are old. Milliseconds since 1970. */
+  /** Uploads that were not used since this time are old. Milliseconds since 1970. */
   readonly usedBefore: number;
   /** Whether an unfinished job needs the upload. */
   readonly isNeeded: (id: UploadId) => Promise<boolean>;
@@ -28,63 +28,66 @@ export interface SweepOptions {
 /** Uploaded audio, stored once under the SHA-256 of its bytes. */
 export interface UploadStore {
   /**
-   * Stores the bytes as they come; memory does not grow with them. What ends early leaves nothing.
-   * @throws {WavepoolError} INPUT_TOO_LARGE, INPUT_EMPTY, STORAGE_FULL, STORAGE_UNAVAILABLE, STORAGE_FORBIDDEN; what the source
-   *   throws
+   * Stores the bytes while they arrive, with bounded memory. Nothing is kept of a source that ends early.
+   * @throws {WavepoolError} INPUT_TOO_LARGE, INPUT_EMPTY, STORAGE_FULL, STORAGE_UNAVAILABLE, STORAGE_FORBIDDEN; the error of
+   *   the source
    */
   write(source: AsyncIterable<Uint8Array>, options: WriteUploadOptions): Promise<StoredUpload>;
   /**
-   * Notes a use: the upload is kept for another period.
+   * Notes a use, so that the upload is kept for another period.
    * @throws {WavepoolError} INPUT_NOT_FOUND, STORAGE_UNAVAILABLE, STORAGE_FORBIDDEN
    */
   use(id: UploadId): Promise<StoredUpload>;
-  /** Whether there was one. */
+  /** Removes an upload. Returns whether it existed. */
   remove(id: UploadId): Promise<boolean>;
-  /** Removes what is old and not needed, and what dead writers left. Returns the ids that are gone. */
+  /** Removes old uploads that are not needed, and what dead processes left. Returns the ids of removed uploads. */
   sweep(options: SweepOptions): Promise<UploadId[]>;
-  /** Where clients can reach the store themselves. */
+  /** Set when clients can reach the store themselves. */
   readonly direct?: DirectUploads | undefined;
 }
 
-/** What a client says of the bytes that it is going to put into the store. */
+/** What a client announces about the bytes that it is going to put into the store. */
 export interface AnnouncedUpload {
-  /** SHA-256, hexadecimal: the id that the upload will have. */
+  /** The hexadecimal SHA-256, which will be the id of the upload. */
   readonly sha256: UploadId;
   readonly bytes: number;
 }
 
 export interface PresignedUpload {
-  /** Names the place where the bytes are put; for `confirm`. */
+  /** Names the place where the bytes are put. `confirm` needs it. */
   readonly token: string;
-  /** Takes one PUT of the bytes. */
+  /** The address for one PUT of the bytes. */
   readonly url: string;
-  /** To be sent with it. */
+  /** The headers that must be sent with the PUT. */
   readonly headers: Readonly<Record<string, string>>;
-  /** Of the address. Milliseconds since 1970. */
+  /** When the address expires. Milliseconds since 1970. */
   readonly expiresAt: number;
 }
 
 export interface ConfirmOptions {
   /**
-   * Whether the caller may have confirmed these bytes before, so that they are no longer where they were put. Without that,
-   * to say what is stored already is not to have put it.
+   * Whether the caller may have confirmed these bytes before, so that they are no longer where they were put. Other callers
+   * must have put the bytes: naming the hash of stored bytes is not enough.
    */
   readonly isKnown: boolean;
   readonly signal: AbortSignal;
 }
 
-/** Uploads that do not pass through this process. Nothing counts until it was confirmed. */
+/** Uploads that clients put straight into the store. An upload exists only after it was confirmed. */
 export interface DirectUploads {
   /**
-   * The upload, if these bytes are there already, as a use of it.
+   * Finds the upload when these bytes are stored already, and notes a use of it.
    * @throws {WavepoolError} STORAGE_UNAVAILABLE, STORAGE_FORBIDDEN
    */
   find(id: UploadId): Promise<StoredUpload | undefined>;
-  /** Asks nothing of the store. @throws {WavepoolError} INPUT_TOO_LARGE for more than one request may carry */
+  /**
+   * Makes an address without a request to the store.
+   * @throws {WavepoolError} INPUT_TOO_LARGE for more bytes than one request may carry
+   */
   presign(announced: AnnouncedUpload): Promise<PresignedUpload>;
   /**
-   * Takes what was put if it is what was announced: reads all of it once. What is not goes. Being done twice is the same as
-   * once.
+   * Reads all bytes that were put, and stores them if they are what was announced; otherwise removes them. May be called
+   * again.
    * @throws {WavepoolError} UPLOAD_MISMATCH, STORAGE_UNAVAILABLE, STORAGE_FORBIDDEN
    */
   confirm(

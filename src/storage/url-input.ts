@@ -1,6 +1,6 @@
 /**
- * Fetches an input from a URL that somebody else chose: see `public-address.ts`. Each redirect is a new URL that is checked
- * the same way.
+ * Fetches an input from a URL that somebody else chose; see `public-address.ts`. Each redirect leads to a new URL, which is
+ * checked in the same way.
  */
 import { open } from 'node:fs/promises';
 import { type Dispatcher, request } from 'undici';
@@ -60,7 +60,7 @@ class Fetch {
     throw failed(`more than ${this.#limits.maxRedirects} redirects`);
   }
 
-  /** The address to go on with, or nothing when the file is there. */
+  /** Returns the URL of a redirect, or undefined when the file was saved. */
   async #saveOrFollow(url: URL, path: string): Promise<URL | undefined> {
     const { allowedNetworks } = this.#limits;
     const options = { allowedNetworks, resolve: this.#resolve, signal: this.#signal };
@@ -91,7 +91,7 @@ class Fetch {
     try {
       let bytes = 0;
       for await (const chunk of body) {
-        // undici's bodies are byte streams; their iterator does not say so.
+        // undici's bodies are byte streams, although the type of their iterator is `any`.
         const piece = chunk as Uint8Array;
         bytes += piece.length;
         if (bytes > maxBytes) throw tooLarge(maxBytes);

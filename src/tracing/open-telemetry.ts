@@ -1,4 +1,4 @@
-/** Tracing by OpenTelemetry: spans go to a collector in batches, over HTTP. */
+/** Tracing with OpenTelemetry. Spans are sent to a collector over HTTP, many at a time. */
 import { hostname } from 'node:os';
 import {
   type Context,
@@ -21,7 +21,7 @@ import { packageVersion } from '../core/package-version.ts';
 import type { Span, SpanAttributes, SpanOptions, Tracing, TracingConfig } from '../core/tracing.ts';
 
 const NAME = 'wavepool';
-/** A collector that is away does not keep a process from ending. */
+/** A process that ends waits no longer than this for a collector that is away. */
 const EXPORT_TIMEOUT_MS = 3_000;
 
 type Resource = NonNullable<TracerConfig['resource']>;
@@ -38,7 +38,7 @@ export function openTelemetry({ url, serviceName }: TracingConfig, role: string)
     }),
     spanProcessors: [new BatchSpanProcessor(exporter)],
   });
-  // Also makes this the one of `bullmq-otel`, which asks the API for it.
+  // This registers the provider with the API, from which `bullmq-otel` gets it.
   provider.register();
   const version = packageVersion();
   const tracer = trace.getTracer(NAME, version);
@@ -67,7 +67,7 @@ export function openTelemetry({ url, serviceName }: TracingConfig, role: string)
     continued: (headers, work) =>
       context.with(propagation.extract(context.active(), headers), work),
     close: () => {
-      // Spans that cannot be sent are lost; whoever waits for the process is not told.
+      // Spans that cannot be sent are lost. That is no reason for the end of the process to fail.
       closing ??= provider.shutdown().catch(() => undefined);
       return closing;
     },
@@ -75,7 +75,7 @@ export function openTelemetry({ url, serviceName }: TracingConfig, role: string)
 }
 
 class TracedSpan implements Span {
-  /** For what is begun as a part of this. */
+  /** The context in which the children of this span are started. */
   readonly context: Context;
   readonly #span: OtelSpan;
 
@@ -110,7 +110,7 @@ function linkTo(span: Span): Link[] {
   return span instanceof TracedSpan ? [span.asLink] : [];
 }
 
-/** Complete from the beginning: nothing is detected or merged. */
+/** A resource with exactly these attributes. Nothing is detected or merged. */
 function resourceOf(attributes: Resource['attributes']): Resource {
   const resource: Resource = {
     attributes,

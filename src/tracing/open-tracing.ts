@@ -1,7 +1,7 @@
-/** The tracing of a process. OpenTelemetry is loaded only when there is somewhere to send spans to. */
+/** Opens the tracing of a process. OpenTelemetry is loaded only when a collector is configured. */
 import { NO_TRACING, type Tracing, type TracingConfig } from '../core/tracing.ts';
 
-/** @param role what the process is, such as `server` or `worker` */
+/** @param role the kind of the process, such as `server` or `worker` */
 export async function openTracing(
   config: TracingConfig | undefined,
   role: string,

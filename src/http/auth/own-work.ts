@@ -1,4 +1,4 @@
-/** What a caller may know of: with a tenant's key, nothing but that tenant's; what is others' is as if it were not there. */
+/** Finds jobs, batches and deliveries for a caller. For a tenant's key, those of other tenants do not exist. */
 
 import { WavepoolError } from '../../core/errors.ts';
 import type { BatchView } from '../../core/job/batch.ts';
@@ -8,7 +8,7 @@ import type { FoundJob } from '../../queue/queue-registry.ts';
 import type { Services } from '../services.ts';
 import { type Caller, maySee } from './caller.ts';
 
-/** What every request has. */
+/** Who asks, and the services to answer with. */
 export interface CallContext {
   readonly services: Services;
   readonly caller: Caller;
@@ -38,7 +38,7 @@ export async function assertOwnDelivery(
   throw new WavepoolError('DELIVERY_NOT_FOUND', id);
 }
 
-/** Whether the caller has sent these bytes: to know their hash is not to have them. */
+/** Whether the caller has sent these bytes. Knowing their hash is not enough to use them. */
 export async function ownsUpload(
   id: UploadId,
   { services, caller }: CallContext,
@@ -47,7 +47,7 @@ export async function ownsUpload(
   return isUploadOwner(services.queues.connection, id, caller.tenant);
 }
 
-/** On whose behalf an upload of the caller is kept. */
+/** The owner under which an upload of the caller is noted. */
 export function uploadOwner({ tenant }: Caller): string {
   return tenant ?? NO_TENANT;
 }

@@ -1,4 +1,4 @@
-/** One live stream of a client: its body goes to a worker, what the worker hears comes back as events. */
+/** One live stream: the body of the request goes to a worker, and the worker's events go to the client. */
 import { once } from 'node:events';
 import type { Request, Response } from 'express';
 import { toWavepoolError, WavepoolError } from '../../core/errors.ts';
@@ -8,8 +8,8 @@ import type { SseResponse } from '../event-streams/sse-response.ts';
 import { onBrokenBody } from '../request/broken-requests.ts';
 import type { Services } from '../services.ts';
 
-/** For the last event to leave. */
-const LAST_WORDS_MS = 5_000;
+/** How long the last event may take to be sent. */
+const FLUSH_MS = 5_000;
 
 export interface RelayOptions {
   readonly req: Request;
@@ -19,8 +19,8 @@ export interface RelayOptions {
   readonly model: string;
 }
 
-/** The text that has been told so far. */
-export class LiveTale {
+/** Writes the events of a live stream to the client, and collects the text of the segments. */
+export class LiveEventWriter {
   readonly #client: SseResponse;
   readonly #texts: string[] = [];
 
@@ -28,56 +28,57 @@ export class LiveTale {
     this.#client = client;
   }
 
+  /** The text of all segments so far. */
   get text(): string {
     return this.#texts.join(' ');
   }
 
-  progress(event: LiveProgressEvent): void {
+  writeProgress(event: LiveProgressEvent): void {
     if (event.type === 'live.segment' && event.text !== '') this.#texts.push(event.text);
-    this.tell(event);
+    this.write(event);
   }
 
-  tell(event: LiveEvent): void {
+  write(event: LiveEvent): void {
     this.#client.write(`event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`);
   }
 
-  fail({ code, type, message, retryable }: WavepoolError): void {
-    this.tell({ type: 'live.failed', error: { code, type, message, retryable } });
+  writeFailure({ code, type, message, retryable }: WavepoolError): void {
+    this.write({ type: 'live.failed', error: { code, type, message, retryable } });
   }
 }
 
-/** Resolves when the response has ended; failures are told in it. */
+/** Resolves when the response has ended. A failure is sent as its last event. */
 export async function relayBody(
   stream: RelayedStream,
-  tale: LiveTale,
+  writer: LiveEventWriter,
   { req, res, client, services, model }: RelayOptions,
 ): Promise<void> {
   const { liveMaxMs } = services.settings;
   res.set('Connection', 'close');
   client.open();
-  tale.tell({ type: 'live.opened', id: stream.id, model });
-  const stopBeating = client.startHeartbeats(services.every);
+  writer.write({ type: 'live.opened', id: stream.id, model });
+  const stopHeartbeats = client.startHeartbeats(services.every);
   const stopListening = onBrokenBody(req.socket, (why) => {
     void stream.cancel(new WavepoolError('STREAM_BROKEN', why));
   });
   const limit = limitOf(stream, liveMaxMs);
   try {
     const sending = sendBody(req, stream, client);
-    // What the worker says of the stream comes before what becomes of the body.
+    // When the worker ends the stream, its reason counts, whatever happens to the body.
     await Promise.race([sending, stream.ended]);
     const summary = await stream.ended;
-    tale.tell({ type: 'live.done', text: tale.text, ...summary });
+    writer.write({ type: 'live.done', text: writer.text, ...summary });
   } catch (error) {
     const failure = toWavepoolError(error);
     await stream.cancel(failure);
-    tale.fail(failure);
+    writer.writeFailure(failure);
   } finally {
     clearTimeout(limit);
-    stopBeating();
+    stopHeartbeats();
     client.end();
     await flushed(res);
     stopListening();
-    // Nobody reads what the client may still send.
+    // Nobody reads the rest of the body, so the connection is closed.
     req.socket.destroySoon();
   }
 }
@@ -88,7 +89,7 @@ function limitOf(stream: RelayedStream, liveMaxMs: number): NodeJS.Timeout | und
   return setTimeout(() => void stream.cancel(tooLong), liveMaxMs);
 }
 
-/** No faster than the worker takes it, and no further than the client reads what it is told. */
+/** Sends the body no faster than the worker takes it and the client reads its events. */
 async function sendBody(req: Request, stream: RelayedStream, client: SseResponse): Promise<void> {
   try {
     for await (const chunk of req.iterator({ destroyOnReturn: false })) {
@@ -99,15 +100,15 @@ async function sendBody(req: Request, stream: RelayedStream, client: SseResponse
     if (error instanceof WavepoolError) throw error;
     throw new WavepoolError('STREAM_BROKEN', 'the connection broke off', { cause: error });
   }
-  // Without its end, a body that has stopped is not whole.
+  // A chunked body that stopped without its last chunk is not complete.
   if (!req.complete) throw new WavepoolError('STREAM_BROKEN', 'it ended before its last chunk');
   await stream.finish();
 }
 
-/** A client that does not read its end is left without it. */
+/** Waits until the response was sent. A client that does not read it in time is disconnected. */
 async function flushed(res: Response): Promise<void> {
   if (res.writableFinished || res.destroyed) return;
-  const signal = AbortSignal.timeout(LAST_WORDS_MS);
+  const signal = AbortSignal.timeout(FLUSH_MS);
   await Promise.race([once(res, 'finish', { signal }), once(res, 'close', { signal })]).catch(() =>
     res.destroy(),
   );

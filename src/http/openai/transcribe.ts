@@ -1,10 +1,10 @@
-/** One OpenAI request as a job: added, waited for, cancelled when its client goes, its audio forgotten afterwards. */
+/** Runs a request of an OpenAI client as a job. The job is cancelled when the client goes; the audio is removed at the end. */
 
 import { toWavepoolError, WavepoolError } from '../../core/errors.ts';
 import { JobRequest } from '../../core/http/api.ts';
 import { TranscriptionForm, TranslationForm } from '../../core/http/openai.ts';
 import { parseRequestPart } from '../../core/http/problem.ts';
-import { type JobId, ModelId, type UploadId } from '../../core/job/job.ts';
+import type { JobId, UploadId } from '../../core/job/job.ts';
 import type { Logger } from '../../core/logger.ts';
 import { asTranscript, type Transcript } from '../../core/results/job-result.ts';
 import { forgetUploadReferences } from '../../queue/access/upload-references.ts';
@@ -12,11 +12,12 @@ import type { AudioQueue } from '../../queue/audio-queue.ts';
 import type { FoundJob } from '../../queue/queue-registry.ts';
 import type { Services } from '../services.ts';
 import type { Form } from '../submit/form.ts';
+import { modelNamed } from '../submit/task-queue.ts';
 
-/** First among what its tenant sent, too. */
+/** The job also runs before other jobs of its tenant. */
 const PRIORITY = 0;
 
-/** How long a job that runs is waited for once it was told to stop. */
+/** How long to wait for a cancelled job to stop. */
 const STOP_WAIT_MS = 10_000;
 
 const LISTS = new Set(['timestamp_granularities']);
@@ -34,14 +35,14 @@ export function readTranslationForm(fields: Form['fields']): TranslationForm {
 function membersOf(fields: Form['fields']): Record<string, unknown> {
   const form: Record<string, unknown> = {};
   for (const [field, values] of fields) {
-    // Lists come as `name[]`.
+    // A list comes in fields with the name `name[]`.
     const name = field.replace(/\[\d*\]$/, '');
     form[name] = LISTS.has(name) || values.length > 1 ? values : values[0];
   }
   return form;
 }
 
-/** Of either route. */
+/** The form of a transcription or a translation. */
 export type SpeechForm = TranslationForm & Partial<TranscriptionForm>;
 
 /** @throws {WavepoolError} MODEL_UNKNOWN */
@@ -51,17 +52,15 @@ export function jobRequestOf(
   { settings }: Services,
   { translate = false } = {},
 ): JobRequest {
-  const { model = settings.defaultModel, stream = false, busy_timeout_ms: busyTimeoutMs } = form;
+  const { stream = false, busy_timeout_ms: busyTimeoutMs } = form;
   const { language, prompt, timestamp_granularities: times = [] } = form;
-  const known = ModelId.safeParse(settings.modelAliases[model] ?? model);
-  if (!known.success) throw new WavepoolError('MODEL_UNKNOWN', model);
   return JobRequest.parse({
     input: { uploadId: upload.id, name: upload.name },
-    model: known.data,
+    model: modelNamed(form.model, settings),
     options: { language, prompt, translate, words: times.includes('word') },
     priority: PRIORITY,
     partials: stream,
-    // Whoever says how long to wait for a slot wants to hear of it then, and not after more attempts.
+    // A client that limits the wait for a slot gets the error at once, and not after more attempts.
     ...(busyTimeoutMs === undefined ? {} : { busyTimeoutMs, attempts: 1 }),
   });
 }
@@ -85,13 +84,13 @@ export async function awaitTranscript(
   }
 }
 
-/** Its worker reads the audio for as long as it runs. */
+/** Cancels the job and waits until its worker does not read the audio any more. */
 async function stop(queue: AudioQueue, id: JobId): Promise<void> {
   if ((await queue.cancel(id)) !== 'requested') return;
   await queue.waitFor(id, AbortSignal.timeout(STOP_WAIT_MS)).catch(() => undefined);
 }
 
-/** Nobody else knows the upload. What cannot be removed now is swept later. */
+/** Removes the upload, which no other request knows. If that fails, it is removed when it is old. */
 export async function forgetAudio(
   uploadId: UploadId,
   services: Services,

@@ -1,6 +1,6 @@
 /**
- * The files that the server's own pages load. Their address holds a hash of them all, which the modules' imports of each
- * other keep: browsers store them for good, and never mix those of two versions.
+ * The files that the server's own pages load. Their address contains a hash of all of them, and modules import each other by
+ * relative addresses. So browsers can store the files for ever, and never mix those of two versions.
  */
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -25,10 +25,10 @@ export function assetUrl(name: string): string {
   return `/assets/${ASSETS_BUILD}/${name}`;
 }
 
-/** A module and all that it imports, directly or not: the browser can fetch them at once. */
+/** A module and all modules that it imports, directly or not. The browser fetches them all at once. */
 export function modulesOf(name: string): readonly string[] {
   const found = new Set([name]);
-  // A set is walked to its end, even as it grows.
+  // The loop also visits the modules that it adds to the set.
   for (const module of found) {
     for (const [, imported = ''] of readFileSync(FOLDER + module, 'utf8').matchAll(IMPORTS))
       found.add(imported);

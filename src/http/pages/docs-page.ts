@@ -1,4 +1,4 @@
-/** The interface for people: the same document that programs read, as one page. */
+/** The OpenAPI document as a page for people. */
 import type { JsonObject } from '../../core/openapi.ts';
 import { type Html, html } from './html.ts';
 import { shell } from './shell.ts';
@@ -80,7 +80,7 @@ function list(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? value : [];
 }
 
-/** Descriptions are Markdown, of which they use code alone. */
+/** Descriptions are Markdown. The only markup in them is code. */
 function prose(value: unknown): Html {
   const parts = text(value).split('`');
   return html`${parts.map((part, at) => (at % 2 === 1 ? html`<code>${part}</code>` : html`${part}`))}`;

@@ -1,4 +1,4 @@
-/** The files of a folder for browsers: listed once, read and compressed when they are first asked for. */
+/** The files of a folder, for browsers. They are listed once, and read and compressed at the first request. */
 import { readdirSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { extname, join, sep } from 'node:path';
@@ -9,7 +9,7 @@ import { WavepoolError } from '../../core/errors.ts';
 
 interface Content {
   readonly plain: Buffer;
-  /** Undefined where it would save nothing. */
+  /** Undefined when compression would save nothing. */
   readonly packed: Buffer | undefined;
 }
 
@@ -17,7 +17,7 @@ const compress = promisify(gzip);
 const PACKABLE = new Set(['.js', '.css', '.svg', '.json', '.txt']);
 
 export class FileSet {
-  /** With `/` between folders, sorted. */
+  /** The names are sorted, with `/` between folders. */
   readonly names: readonly string[];
   readonly #folder: string;
   readonly #contents = new Map<string, Promise<Content>>();
@@ -32,11 +32,11 @@ export class FileSet {
   }
 
   /**
-   * @param cacheControl what the browser may do with it
+   * @param cacheControl the value of the header
    * @throws {WavepoolError} ROUTE_NOT_FOUND
    */
   async send(req: Request, res: Response, name: string, cacheControl: string): Promise<void> {
-    // Only names that were listed: no name leads out of the folder.
+    // Only listed names are served, so no name leads out of the folder.
     if (!this.names.includes(name)) throw new WavepoolError('ROUTE_NOT_FOUND', name);
     const { plain, packed } = await this.#content(name);
     res.type(extname(name)).set('Cache-Control', cacheControl).vary('Accept-Encoding');

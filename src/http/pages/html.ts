@@ -1,4 +1,4 @@
-/** Small pages that the server writes itself: everything that is put in is escaped. */
+/** HTML of pages that the server writes itself. Every value that is inserted is escaped. */
 import { assetUrl, modulesOf } from './assets.ts';
 
 const ESCAPES: Readonly<Record<string, string>> = {
@@ -9,7 +9,7 @@ const ESCAPES: Readonly<Record<string, string>> = {
   "'": '&#39;',
 };
 
-/** HTML as it is; `html` makes it. */
+/** Text that is HTML already. `html` makes it. */
 export class Html {
   readonly text: string;
 
@@ -26,7 +26,7 @@ function insert(value: Insertion): string {
   return String(value).replace(/[&<>"']/g, (character) => ESCAPES[character] ?? '');
 }
 
-/** A template whose insertions are escaped unless they are HTML already. */
+/** A template tag: inserted values are escaped unless they are `Html`. */
 export function html(parts: TemplateStringsArray, ...values: Insertion[]): Html {
   return new Html(parts.reduce((text, part, at) => text + insert(values[at - 1] ?? '') + part));
 }
@@ -34,11 +34,11 @@ export function html(parts: TemplateStringsArray, ...values: Insertion[]): Html 
 export interface PageOptions {
   readonly title: string;
   readonly body: Html;
-  /** A module of the assets. */
+  /** The name of a module of the assets. */
   readonly script?: string;
 }
 
-/** A whole document. Styles and scripts are files: the content policy allows no others. */
+/** A whole document. Its styles and scripts are files, because the content policy allows no others. */
 export function page({ title, body, script }: PageOptions): string {
   const modules = script === undefined ? [] : modulesOf(script);
   const document = html`<!doctype html>

@@ -1,4 +1,4 @@
-/** What is around every page but the login: the way to the others, and to the way out. */
+/** The frame of every page but the login: navigation, account and main part. */
 import { type Html, html, page } from './html.ts';
 
 const PLACES = [
@@ -11,10 +11,10 @@ const PLACES = [
 
 export interface ShellOptions {
   readonly title: string;
-  /** The address of the place that the page belongs to. */
+  /** The address in the navigation that the page belongs to. */
   readonly current: (typeof PLACES)[number][0];
   readonly main: Html;
-  /** A module of the assets. */
+  /** The name of a module of the assets. */
   readonly script?: string;
 }
 

@@ -1,4 +1,4 @@
-/** Requests that break HTTP's rules, or off. Node knows of them by their connection alone. */
+/** Requests that violate HTTP or break off. Node reports them with their connection only. */
 import type { Server } from 'node:http';
 import type { Duplex } from 'node:stream';
 
@@ -6,7 +6,7 @@ type BreakListener = (why: string) => void;
 
 const listeners = new WeakMap<Duplex, BreakListener>();
 
-/** Node's words for what its parser says of a body. */
+/** Messages for the codes that Node's parser gives for a broken body. */
 const WORDS: Readonly<Record<string, string>> = {
   HPE_INVALID_EOF_STATE: 'it ended before its last chunk',
   HPE_INVALID_CHUNK_SIZE: 'the size of a chunk is no hexadecimal number that fits',
@@ -22,7 +22,10 @@ const ANSWERS: Readonly<Record<string, string>> = {
   ERR_HTTP_REQUEST_TIMEOUT: '408 Request Timeout',
 };
 
-/** Told when the body of the request under way on this connection is broken; it ends the connection then. */
+/**
+ * Calls the listener when the body of the current request on this connection is broken. The listener must end the connection.
+ * Returns a function that removes the listener.
+ */
 export function onBrokenBody(socket: Duplex, listener: BreakListener): () => void {
   listeners.set(socket, listener);
   return () => {
@@ -30,7 +33,7 @@ export function onBrokenBody(socket: Duplex, listener: BreakListener): () => voi
   };
 }
 
-/** What Node does without a listener, but for those that listen for themselves. */
+/** Answers as Node does by itself, except on connections with a listener of `onBrokenBody`. */
 export function answerBrokenRequests(server: Server): void {
   server.on('clientError', (error: NodeJS.ErrnoException, socket: Duplex) => {
     const { code = '' } = error;

@@ -1,4 +1,4 @@
-/** What belongs to one request from its first middleware on: its id, its logger, its end. */
+/** What the server knows of one request: its id, its logger, its caller, and whether its client is still there. */
 import { randomUUID } from 'node:crypto';
 import type { RequestHandler, Response } from 'express';
 import type { Logger } from '../../core/logger.ts';
@@ -7,17 +7,17 @@ import type { Services } from '../services.ts';
 
 export interface RequestContext {
   readonly requestId: string;
-  /** Grows with what is known of the request. */
+  /** Replaced by a child logger when more is known, such as the id of the job. */
   logger: Logger;
-  /** Known once the route has let the request in. */
+  /** NOBODY until the request was authorized. */
   caller: Caller;
-  /** Whether what goes wrong is told in OpenAI's way, too. */
+  /** Whether problems also have the members that OpenAI's clients read. */
   isOpenAi: boolean;
-  /** Aborts when the client has gone before the end of the response, or the server's deadline for its end has passed. */
+  /** Aborts when the connection closes before the response has ended. */
   readonly signal: AbortSignal;
 }
 
-/** Ids of callers are taken over when they are harmless in a log. */
+/** A client's own request id is used when it is safe to log. */
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/;
 
 const contexts = new WeakMap<Response, RequestContext>();
@@ -28,13 +28,13 @@ export function requestContext(res: Response): RequestContext {
   return context;
 }
 
-/** From here on the request's log lines carry the job's id. */
+/** Adds the job's id to the later log lines of the request. */
 export function logJob(res: Response, jobId: string): void {
   const context = requestContext(res);
   context.logger = context.logger.child({ jobId });
 }
 
-/** The first middleware. */
+/** The first middleware: it opens the context, and logs the request when it ends. */
 export function openRequest({ logger, now }: Services): RequestHandler {
   return (req, res, next) => {
     const sent = req.get('x-request-id') ?? '';

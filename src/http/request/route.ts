@@ -1,11 +1,11 @@
-/** A route: what the documentation says of it, and what it does. One declaration is both registered and documented. */
+/** A route: its documentation and its handler. One declaration is registered, and documented in the OpenAPI document. */
 import type { Request, Response } from 'express';
 import type { Logger } from '../../core/logger.ts';
 import type { RouteDoc, Schema } from '../../core/openapi.ts';
 import type { Caller } from '../auth/caller.ts';
 import type { Services } from '../services.ts';
 
-/** What a schema lets through; nothing without a schema. */
+/** The output of a schema; undefined without one. */
 export type Parsed<Part extends Schema | undefined> = Part extends Schema
   ? Part['_zod']['output']
   : undefined;
@@ -14,13 +14,13 @@ export interface RouteRequest<Params, Query, Headers, Body> {
   readonly params: Params;
   readonly query: Query;
   readonly headers: Headers;
-  /** Checked when it came as JSON. Of a body of another type `req` is the stream, and this is undefined. */
+  /** The checked body, when it came as JSON. A body of another type is read from `req`, and this is undefined. */
   readonly body: Body;
   readonly services: Services;
   readonly caller: Caller;
-  /** Carries the request's id. */
+  /** Its lines have the request's id. */
   readonly logger: Logger;
-  /** Aborts when the client has gone. What streams for ever watches `services.closing`, too. */
+  /** Aborts when the client has gone. A handler that streams without end must also watch `services.closing`. */
   readonly signal: AbortSignal;
   readonly req: Request;
   readonly res: Response;
@@ -28,16 +28,16 @@ export interface RouteRequest<Params, Query, Headers, Body> {
 
 export interface Reply {
   readonly status: number;
-  /** Sent as JSON. */
+  /** The body, sent as JSON. */
   readonly json?: unknown;
-  /** Sent as it is, with `type`. */
+  /** The body, sent as it is with `type`. */
   readonly text?: string;
   /** @defaultValue 'text/plain' */
   readonly type?: string;
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** For handlers that have written to `res` themselves. */
+/** A handler returns this when it has written the response itself. */
 export const STREAMED = Symbol('the handler wrote the response');
 
 export interface RouteDeclaration<
@@ -57,7 +57,7 @@ export interface RouteDeclaration<
   ): Promise<Reply | typeof STREAMED> | Reply | typeof STREAMED;
 }
 
-/** A route whose schemas are no longer told apart. */
+/** A route without the types of its schemas, so that all routes fit in one list. */
 export interface Route extends RouteDoc {
   readonly maxBodyBytes?: number;
   handle(

@@ -1,10 +1,10 @@
-/** Names of files in an archive that somebody will unpack somewhere: nothing leaves the folder, and nothing is overwritten. */
+/** Safe names for the files in an archive. Unpacking it overwrites no file and writes nothing outside of its folder. */
 import path from 'node:path';
 
 const MAX_PART_BYTES = 200;
 const MAX_PARTS = 32;
-/** Devices and control characters of Windows, and what its file names may not hold. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: those are what must go
+/** Control characters, and characters and device names that Windows does not allow in file names. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: these must be replaced
 const FORBIDDEN = /[\u0000-\u001f\u007f<>:"|?*\\]/g;
 const DEVICE = /^(con|prn|aux|nul|com\d|lpt\d)(\.|$)/i;
 
@@ -13,7 +13,7 @@ export class ArchiveNames {
 
   /**
    * `sub/talk.mp3` becomes `sub/talk.txt`, or `sub/talk.mp3.txt` when that is taken, or else it gets a number.
-   * @param source how the input is called, with its folders
+   * @param source the name of the input, with its folders
    */
   add(source: string, extension: string, index: number): string {
     const parts = source.split('/').map(cleanPart).filter(isPart).slice(-MAX_PARTS);
@@ -29,7 +29,7 @@ export class ArchiveNames {
     }
   }
 
-  /** Some file systems do not tell case apart. */
+  /** Compares without case, because some file systems do not tell upper from lower case. */
   #take(name: string): boolean {
     const folded = name.toLowerCase().normalize('NFC');
     if (this.#taken.has(folded)) return false;
@@ -43,7 +43,7 @@ function isPart(part: string): boolean {
 }
 
 function cleanPart(part: string): string {
-  // Half a character cannot be written as UTF-8.
+  // Encoding and decoding replaces single surrogates, which cannot be written as UTF-8.
   const plain = Buffer.from(part)
     .toString('utf8')
     .normalize('NFC')

@@ -1,4 +1,4 @@
-/** Batches and their items as the interface shows them. */
+/** The JSON of batches of jobs and their items, and their cursors. */
 
 import { errorRow, WavepoolError } from '../../core/errors.ts';
 import { jobLinks } from '../../core/http/api.ts';
@@ -51,7 +51,7 @@ export function failureResource(failure: JobFailure) {
   return { ...failure, type: errorRow(failure.code).type };
 }
 
-/** Opaque to clients: they give back what they got. */
+/** Cursors are opaque to clients: they send back the one that they got. */
 export function encodeBatchCursor({ createdAt, id }: BatchCursor): string {
   return Buffer.from(`${createdAt}:${id}`).toString('base64url');
 }

@@ -1,4 +1,4 @@
-/** All results of a batch as one stream: JSON lines or a ZIP archive. Holds one result at a time. */
+/** Sends all results of a batch of jobs as JSON lines or as a ZIP archive. It holds one result at a time. */
 import { relative, sep } from 'node:path';
 import { Readable } from 'node:stream';
 import { finished, pipeline } from 'node:stream/promises';
@@ -27,14 +27,14 @@ export interface ResultStream {
   readonly signal: AbortSignal;
 }
 
-/** A line for each item that has ended. */
+/** Sends a line for each item that has ended. */
 export async function sendResultLines(stream: ResultStream, res: Response): Promise<void> {
   const { signal } = stream;
   res.status(200).type('application/x-ndjson');
   await pipeline(Readable.from(resultLines(stream), { highWaterMark: 1 }), res, { signal });
 }
 
-/** A file for each completed item. */
+/** Sends a file for each completed item. */
 export async function sendResultArchive(stream: ResultStream, res: Response): Promise<void> {
   const { batch, signal } = stream;
   const zip = new ZipFile();
@@ -87,12 +87,12 @@ async function resultLine(
   return { ...known, state: 'completed', name: result.input.name, ...content };
 }
 
-/** Each task has a member of its own: readers of transcripts get nothing else. */
+/** Each task has a member of its own, so readers of transcripts get only transcripts. */
 function asMember(result: JobResult): Pick<BatchResultLine, 'transcript' | 'speech'> {
   return result.task === 'transcribe' ? { transcript: result } : { speech: result };
 }
 
-/** A result that was forgotten, or is damaged, does not keep the others back. */
+/** Returns an error for a result that was removed or is damaged, so that the other results are still sent. */
 async function readResult(
   key: string,
   { results, logger }: Services,
@@ -106,7 +106,7 @@ async function readResult(
   }
 }
 
-/** Each file has been read to its end, and sent but for small buffers, before the next is opened. */
+/** Opens a file only when the one before was read to its end. What is not sent yet then fits in small buffers. */
 async function addFiles(
   zip: ZipFile,
   { batch, format, services, signal }: ResultStream,
@@ -126,7 +126,7 @@ async function addFiles(
   zip.end();
 }
 
-/** Inside the batch's folder with the folders below it. */
+/** The input's name. For an input in the batch's folder it starts with the folders below that one. */
 function sourceName({ input }: JobResult, { directory }: BatchView): string {
   if (directory === undefined) return input.name;
   const way = relative(directory, input.path);

@@ -1,4 +1,4 @@
-/** A job as the interface shows it. */
+/** The JSON of a job. */
 
 import { basename } from 'node:path';
 import { errorRow } from '../../core/errors.ts';
@@ -46,13 +46,13 @@ export function inputResource(input: JobInput): InputResource {
   }
 }
 
-/** Signed addresses carry their secret in the query. */
+/** A signed URL has its secret in the query. */
 function withoutSecrets(url: string): string {
   const { origin, pathname } = new URL(url);
   return origin + pathname;
 }
 
-/** Where the result lies is the server's own matter. */
+/** Clients do not see the key of the result. */
 export function shownOutcome({ resultKey: _, ...outcome }: NonNullable<JobView['outcome']>) {
   return outcome;
 }

@@ -1,4 +1,4 @@
-/** Batches: many inputs, or a folder of the server, as one thing. */
+/** Batches of jobs: many inputs, or a folder of the server, in one request. */
 import { IdempotencyHeaders } from '../../core/http/api.ts';
 import {
   BatchItemPage,
@@ -31,7 +31,7 @@ import { submitBatch, submitBatchLines } from '../submit/submit-batch.ts';
 
 const LINES_TYPE = 'application/x-ndjson';
 
-/** The text of so many inputs is parsed in one go, which keeps the server from other work: lines have no limit. */
+/** A JSON body is parsed in one step, during which the server does nothing else. JSON lines have no such limit. */
 const MAX_BODY_BYTES = 8 * 1024 ** 2;
 
 const createBatch = route({

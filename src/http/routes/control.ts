@@ -1,4 +1,4 @@
-/** What changes the models of workers while they run. */
+/** Commands that change the models of running workers. */
 
 import { type ErrorCode, WavepoolError } from '../../core/errors.ts';
 import { ModelParams } from '../../core/http/api.ts';
@@ -13,8 +13,7 @@ import {
 import { ModelId } from '../../core/job/job.ts';
 import type { ControlCommandInput } from '../../core/worker/control.ts';
 import type { ControlTargets } from '../../queue/fleet/control.ts';
-import type { Reply } from '../request/route.ts';
-import { type RouteRequest, route } from '../request/route.ts';
+import { type Reply, type RouteRequest, route } from '../request/route.ts';
 
 const DONE = {
   200: {
@@ -136,7 +135,7 @@ async function send(
   return { status: 200, json: answerOf(outcomes) };
 }
 
-/** @throws {WavepoolError} MODEL_UNKNOWN for what can be no model */
+/** @throws {WavepoolError} MODEL_UNKNOWN for an id that no model can have */
 function modelOf({ id }: { readonly id: string }): ModelId {
   const parsed = ModelId.safeParse(id);
   if (!parsed.success) throw new WavepoolError('MODEL_UNKNOWN', id);

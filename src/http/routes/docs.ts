@@ -1,4 +1,4 @@
-/** What the routes say of themselves. */
+/** The documentation of all routes, for programs and for people. */
 
 import { WEBHOOK_DOCS } from '../../core/http/webhook-message.ts';
 import { type JsonObject, openApiDocument } from '../../core/openapi.ts';
@@ -8,7 +8,7 @@ import { type Route, route } from '../request/route.ts';
 const DESCRIPTION =
   'Durable batch processing of audio: jobs go into a queue per model, transcripts come out.';
 
-/** @param others every route but these */
+/** @param others the other routes in the document */
 export function docsRoutes(others: readonly Route[]): Route[] {
   const documents = new Map<string, JsonObject>();
   const describe = (version: string): JsonObject => {

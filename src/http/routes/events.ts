@@ -1,4 +1,4 @@
-/** What happens, as it happens: server-sent events. */
+/** Streams of server-sent events: of all queues, of one job and of one batch. */
 import { JobParams } from '../../core/http/api.ts';
 import { BatchParams } from '../../core/http/batch-api.ts';
 import { EventsHeaders, EventsQuery, ServiceEvent } from '../../core/http/events.ts';

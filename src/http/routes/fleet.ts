@@ -1,4 +1,4 @@
-/** What serves the jobs: models and workers, by what workers publish. */
+/** Models and workers, as the workers publish them. */
 
 import { WavepoolError } from '../../core/errors.ts';
 import { ModelList, ModelParams, ModelResource, WorkerList } from '../../core/http/api.ts';
@@ -68,7 +68,7 @@ async function readModels({ queues: registry }: Services): Promise<ModelResource
 
 const NO_JOBS = { waiting: 0, delayed: 0, running: 0, completed: 0, failed: 0 };
 
-/** Over the workers that serve the model; the worst state is told. */
+/** Adds up the workers that serve the model. Its state is `ready` only when it is ready in all of them. */
 function capacityOf(id: string, workers: readonly WorkerPresence[]) {
   const entries = workers
     .filter(({ models }) => models.some((served) => served.id === id))

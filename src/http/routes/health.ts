@@ -1,4 +1,4 @@
-/** Whether the server lives, and whether it can do its work. */
+/** Health, readiness and metrics of the server. */
 import { assertTakesJobs } from '../../queue/redis/connection.ts';
 import { route } from '../request/route.ts';
 
@@ -36,7 +36,7 @@ export const healthRoutes = [
     scope: 'read',
     responses: { 200: { description: 'In its text format.', type: 'text/plain' } },
     handle: async ({ services: { metrics, queues } }) => {
-      // Models that are new are watched from now on. Without Redis the metrics themselves say so.
+      // The queues of new models are observed from now on. When Redis is away, the metrics show that.
       await queues.openAll().catch(() => undefined);
       return { status: 200, text: await metrics.render(), type: metrics.contentType };
     },

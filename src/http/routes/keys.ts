@@ -1,4 +1,4 @@
-/** API keys: who may use this interface, and for whom. */
+/** API keys. */
 
 import { WavepoolError } from '../../core/errors.ts';
 import {

@@ -1,8 +1,8 @@
-/** Live audio: what is said is told while it is being said. */
+/** Live audio: it is transcribed while it is being recorded. */
 import { randomUUID } from 'node:crypto';
 import type { Request } from 'express';
 import { WavepoolError } from '../../core/errors.ts';
-import { ModelId, TranscribeOptions } from '../../core/job/job.ts';
+import { TranscribeOptions } from '../../core/job/job.ts';
 import {
   type LiveFormat,
   type LiveTranscribeSettings,
@@ -11,10 +11,9 @@ import {
 import { LiveEvent, LiveQuery } from '../../core/live/live-api.ts';
 import type { Caller } from '../auth/caller.ts';
 import { SseResponse } from '../event-streams/sse-response.ts';
-import { LiveTale, relayBody } from '../live/relay-body.ts';
+import { LiveEventWriter, relayBody } from '../live/relay-body.ts';
 import { type RouteRequest, route, STREAMED } from '../request/route.ts';
-import type { HttpSettings } from '../settings.ts';
-import { queueForTask } from '../submit/task-queue.ts';
+import { modelNamed, queueForTask } from '../submit/task-queue.ts';
 
 const transcribeLive = route({
   method: 'post',
@@ -52,33 +51,33 @@ async function transcribe(
   const { req, res, query, services, caller, signal, logger } = request;
   const { settings, live, liveLimit } = services;
   assertBody(req);
-  const model = modelOf(query, settings);
+  const model = modelNamed(query.model, settings);
   const options = optionsOf(query);
   const job = { task: 'transcribe', model, options: TranscribeOptions.parse(options) } as const;
   await queueForTask(job, services);
   const { maxEventBytes: maxBufferedBytes, liveIdleMs: idleTimeoutMs } = settings;
   const client = new SseResponse({ req, res, signal, maxBufferedBytes, logger });
-  const tale = new LiveTale(client);
+  const writer = new LiveEventWriter(client);
   const id = randomUUID();
   const place = await liveLimit.take(limitedCaller(caller), id);
   try {
     const stream = await live.open({
       ...{ id, model, options, idleTimeoutMs, signal },
       format: formatOf(query),
-      onEvent: (event) => tale.progress(event),
+      onEvent: (event) => writer.writeProgress(event),
     });
-    await relayBody(stream, tale, { req, res, client, services, model });
+    await relayBody(stream, writer, { req, res, client, services, model });
   } finally {
     await place.release();
   }
 }
 
-/** A tenant has one limit, however many keys. No key's id looks like this. */
+/** All keys of a tenant share one limit. No key's id looks like this. */
 function limitedCaller({ id, tenant }: Caller): string {
   return tenant === undefined ? id : `tenant:${tenant}`;
 }
 
-/** Only bodies whose end can be told from their breaking off, and in which every byte is audio. */
+/** Takes only bodies that show whether they are complete, and in which every byte is audio. */
 function assertBody({ headers }: Request): void {
   const { 'transfer-encoding': coding, 'content-length': length } = headers;
   const isChunked = coding?.trim().toLowerCase() === 'chunked';
@@ -88,14 +87,6 @@ function assertBody({ headers }: Request): void {
     'INVALID_REQUEST',
     `send PCM with Transfer-Encoding: chunked, not ${sent}`,
   );
-}
-
-/** @throws {WavepoolError} MODEL_UNKNOWN */
-function modelOf({ model }: LiveQuery, { defaultModel, modelAliases }: HttpSettings): ModelId {
-  const wanted = model ?? defaultModel;
-  const known = ModelId.safeParse(modelAliases[wanted] ?? wanted);
-  if (!known.success) throw new WavepoolError('MODEL_UNKNOWN', wanted);
-  return known.data;
 }
 
 function formatOf(query: LiveQuery): LiveFormat {

@@ -1,4 +1,4 @@
-/** What OpenAI's clients call, besides the list of models. */
+/** The routes that OpenAI's clients call, besides the list of models. */
 import {
   OpenAiTranscription,
   openAiTranscription,

@@ -1,4 +1,4 @@
-/** Jobs that come again and again. */
+/** Schedules, which add a job again and again. */
 import { WavepoolError } from '../../core/errors.ts';
 import {
   ScheduleList,
@@ -85,7 +85,10 @@ const removeSchedule = route({
   },
 });
 
-/** Ids are for everybody, so whose is in use is told, and by whom is not. @throws {WavepoolError} FORBIDDEN */
+/**
+ * All tenants share the ids of schedules. The error says that an id is in use, but not by whom.
+ * @throws {WavepoolError} FORBIDDEN
+ */
 async function assertOwnSchedule(id: ScheduleId, { services, caller }: CallContext): Promise<void> {
   if (caller.tenant === undefined) return;
   const existing = await services.schedules.get(id);

@@ -1,4 +1,4 @@
-/** Who shares the workers, and how; and how much of its workers a queue may have in a time. */
+/** The rules of tenants for sharing workers, and the rate limits of models. */
 import { ModelParams } from '../../core/http/api.ts';
 import {
   RateLimitResource,

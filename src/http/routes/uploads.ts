@@ -1,4 +1,4 @@
-/** Audio that is sent before the jobs that use it. */
+/** Uploads: audio that is sent before the jobs that use it. */
 
 import { WavepoolError } from '../../core/errors.ts';
 import {

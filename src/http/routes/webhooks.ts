@@ -1,4 +1,4 @@
-/** Webhooks: what became of their deliveries, and the secrets that sign them. */
+/** Webhooks: their deliveries, and the secrets that sign them. */
 
 import { WavepoolError } from '../../core/errors.ts';
 import { JobParams } from '../../core/http/api.ts';
@@ -109,7 +109,7 @@ const getSecret = route({
   handle: async ({ query, services, caller, res }) => {
     res.set('Cache-Control', 'no-store');
     const json = await services.webhooks.secrets.show(tenantFor(caller, query.tenant));
-    // Whoever knows it can sign for every other tenant that has none of its own.
+    // With the server's secret a tenant could sign for every other tenant that has none of its own.
     if (caller.tenant !== undefined && json.source !== 'tenant') {
       throw new WavepoolError('FORBIDDEN', 'the tenant has no secret of its own: rotate it');
     }

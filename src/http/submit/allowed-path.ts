@@ -1,10 +1,10 @@
-/** Server paths in requests: only inside the input roots, wherever symbolic links lead. */
+/** Checks paths in requests: a path must lead into an input root, after all symbolic links were followed. */
 import { realpath, stat } from 'node:fs/promises';
 import { dirname, isAbsolute, relative, sep } from 'node:path';
 import { WavepoolError } from '../../core/errors.ts';
 
 /**
- * The real path of an input.
+ * Returns the real path of an input.
  * @param roots real paths
  * @throws {WavepoolError} INPUT_FORBIDDEN, whether or not there is such a file outside; INPUT_NOT_FOUND
  */
@@ -15,7 +15,7 @@ export async function resolveAllowedPath(path: string, roots: readonly string[])
 }
 
 /**
- * The real path of a folder; what lies in it may still lead outside by symbolic links.
+ * Returns the real path of a folder. Symbolic links in it may still lead outside.
  * @param roots real paths
  * @throws {WavepoolError} INPUT_FORBIDDEN, whether or not there is such a folder outside; INPUT_NOT_FOUND
  */
@@ -38,14 +38,14 @@ async function resolveAllowed(path: string, roots: readonly string[]): Promise<s
   const inside = (real: string): boolean => roots.some((root) => isInside(real, root));
   const real = await realpath(path).catch(() => undefined);
   if (real !== undefined && inside(real)) return real;
-  // What lies elsewhere is nobody's business, not even whether it is there.
+  // The answer for a path outside of the roots does not tell whether it exists.
   if (real === undefined && inside(await nearestFolder(path))) {
     throw new WavepoolError('INPUT_NOT_FOUND', path);
   }
   throw new WavepoolError('INPUT_FORBIDDEN', path);
 }
 
-/** The real path of the deepest folder on the way that is there. */
+/** The real path of the deepest folder above the path that exists. */
 async function nearestFolder(path: string): Promise<string> {
   for (let folder = dirname(path); ; folder = dirname(folder)) {
     const real = await realpath(folder).catch(() => undefined);

@@ -1,4 +1,4 @@
-/** Forms with one file (multipart/form-data), read as they come: the file goes on to the upload store and is never held. */
+/** Reads forms with one file (multipart/form-data). The file is passed on while it arrives and is never held in memory. */
 import { pipeline } from 'node:stream/promises';
 import busboy, { type Busboy, type FileInfo } from 'busboy';
 import type { Request } from 'express';
@@ -10,13 +10,13 @@ const MAX_NAME = 255;
 const NAMELESS = 'audio';
 
 export interface FormFile {
-  /** As the sender called it, without a folder. */
+  /** The name that the sender gave the file, without a folder. */
   readonly name: string;
   readonly stored: StoredUpload;
 }
 
 export interface Form {
-  /** What is sent under one name, in order. */
+  /** The values of each field, in the order in which they were sent. */
   readonly fields: ReadonlyMap<string, readonly string[]>;
   readonly file: FormFile | undefined;
 }
@@ -37,7 +37,7 @@ export async function readForm(req: Request, storeFile: StoreFile): Promise<Form
     fields.set(name, [...(fields.get(name) ?? []), value]);
   });
   parser.on('file', (field, bytes, info) => {
-    // A file that is broken off fails whoever reads it; without a reader, nobody is to be told.
+    // The reader of a file that breaks off gets the error. Without a reader the error must not end the process.
     bytes.on('error', () => undefined);
     if (field !== 'file') {
       const problem = new WavepoolError(
@@ -49,7 +49,7 @@ export async function readForm(req: Request, storeFile: StoreFile): Promise<Form
       return;
     }
     file = storeFile(bytes).then((stored) => ({ name: nameOf(info), stored }));
-    // It is awaited below; until then its failure also ends the reading.
+    // The file is awaited below. If it fails before, the form is not read any further.
     file.catch((error: unknown) => limits.abort(error));
   });
   for (const event of ['filesLimit', 'fieldsLimit', 'partsLimit'] as const) {
@@ -59,20 +59,20 @@ export async function readForm(req: Request, storeFile: StoreFile): Promise<Form
     await pipeline(req.iterator({ destroyOnReturn: false }), parser, { signal: limits.signal });
     return { fields, file: await file };
   } catch (error) {
-    // A file under way sees the end of its stream, and leaves nothing.
+    // The store sees that the stream of the file broke off, and keeps nothing of it.
     await file?.catch(() => undefined);
     throw limits.signal.aborted ? limits.signal.reason : toFormError(error);
   }
 }
 
-/** What the sender calls a file, fit to be shown. */
+/** A file name of a sender, made safe to show. */
 export function cleanName(name: string): string {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: those are what must go
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: these must be removed
   const plain = (name.split(/[/\\]/).at(-1) ?? '').replace(/[\u0000-\u001f\u007f]/g, '').trim();
   return plain === '' ? NAMELESS : plain.slice(0, MAX_NAME);
 }
 
-/** Browsers write a quotation mark so, by the standard for forms. */
+/** The standard for forms has browsers write a quotation mark as `%22`. */
 function nameOf({ filename }: FileInfo): string {
   return cleanName((filename ?? '').replaceAll('%22', '"'));
 }

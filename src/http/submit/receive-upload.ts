@@ -1,4 +1,4 @@
-/** Requests that bring their audio along: it goes into the upload store while it arrives. */
+/** Stores the audio that comes with a request while it arrives. */
 import type { Request } from 'express';
 import { WavepoolError } from '../../core/errors.ts';
 import { JobRequest, type UploadResource } from '../../core/http/api.ts';

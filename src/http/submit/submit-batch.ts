@@ -1,4 +1,4 @@
-/** From a request to a batch in the queue. */
+/** Adds a batch of jobs for a request. */
 import { createHash, randomUUID } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Request } from 'express';
@@ -36,7 +36,7 @@ export interface SubmittedBatch extends ScanTally {
 interface BatchSource {
   readonly settings: BatchSettings;
   readonly directory?: string;
-  /** What makes the request the same request, besides its settings. */
+  /** With the settings, this decides whether two requests with one idempotency key are the same request. */
   readonly content: unknown;
   readonly inputs: AsyncIterable<BatchInput>;
 }
@@ -76,7 +76,7 @@ export async function submitBatchLines(
     const view = await submit({ settings: header, content: 'lines', inputs }, context);
     return { view, skipped: 0, unreadable: 0 };
   } catch (error) {
-    // The rest of the body is of no use to anybody: the connection ends with the answer.
+    // Nobody needs the rest of the body, so the connection ends with the answer.
     req.res?.set('Connection', 'close');
     req.resume();
     if (!req.destroyed || error instanceof WavepoolError) throw error;
@@ -84,7 +84,7 @@ export async function submitBatchLines(
   }
 }
 
-/** The first line may be settings. */
+/** The first line may hold settings instead of an input. */
 async function readHeader(
   lines: AsyncGenerator<JsonLine>,
 ): Promise<{ header: BatchSettings; lines: AsyncGenerator<JsonLine> }> {
@@ -156,14 +156,14 @@ async function batchIdOf(
   return claimIdempotencyKey(services.queues.connection, { caller: caller.id, key, content: what });
 }
 
-/** With its key the same request goes on with the batch; a request that is wrong would be wrong again. */
+/** Whether the client can continue the batch by sending the request again: it needs a key, and the error must be temporary. */
 function mayGoOn(error: unknown, { idempotencyKey }: BatchContext): boolean {
   if (!(error instanceof WavepoolError)) return false;
   if (error.code === 'IDEMPOTENCY_CONFLICT') return true;
   return idempotencyKey !== undefined && (error.retryable || error.code === 'CANCELLED');
 }
 
-/** Nobody can add the rest of it. What cannot be cancelled now ends with what it has: see `batch-flow.ts`. */
+/** Cancels a batch that nobody can complete. If that fails, the batch ends with the jobs that it has: see `batch-flow.ts`. */
 async function abandon(id: string, { batches, logger }: Services): Promise<void> {
   await batches.cancel(id).catch((error: unknown) => {
     if (error instanceof WavepoolError && error.code === 'BATCH_NOT_FOUND') return;
@@ -177,7 +177,7 @@ function goneOf({ closing }: Services): WavepoolError {
     : new WavepoolError('CANCELLED', 'the client has gone');
 }
 
-/** In pieces: a long list at once would keep the server from other work. */
+/** Hashes a long list in pieces, so that the server can do other work in between. */
 async function hashOf(inputs: readonly unknown[]): Promise<string> {
   const hash = createHash('sha256');
   for (const [at, input] of inputs.entries()) {

@@ -1,4 +1,4 @@
-/** From a checked request to a job in the queue: what every route that adds jobs goes through. */
+/** Adds a job for a checked request. */
 import { randomUUID } from 'node:crypto';
 import { basename } from 'node:path';
 import { WavepoolError } from '../../core/errors.ts';
@@ -19,9 +19,9 @@ const DEFAULT_TENANT = 'default';
 
 export interface SubmitOptions {
   readonly caller: Caller;
-  /** The same key and request give the same job. */
+  /** A request with the same key and content gives the same job. */
   readonly idempotencyKey?: string | undefined;
-  /** Somebody waits for it: see `NewJob`. @defaultValue false */
+  /** Whether a client waits for the result; see `NewJob`. @defaultValue false */
   readonly interactive?: boolean | undefined;
 }
 
@@ -54,7 +54,7 @@ export async function submitJob(
 }
 
 /**
- * Says on whose behalf a request is. The tenant keeps its place: an idempotency key stands for the members in their order.
+ * Sets the tenant that the request is for. The member keeps its place, because an idempotency key depends on the order.
  * @throws {WavepoolError} FORBIDDEN
  */
 export function withTenant<Settings extends { readonly tenant: string | null }>(
@@ -64,7 +64,7 @@ export function withTenant<Settings extends { readonly tenant: string | null }>(
   return { ...settings, tenant: tenantFor(caller, settings.tenant) ?? DEFAULT_TENANT };
 }
 
-/** What the jobs of one request have in common, for `AudioQueue.add`. The settings are these and no more. */
+/** The common part of the jobs of one request, for `AudioQueue.add`. */
 export function newJob(
   settings: JobSettings & { readonly tenant: string },
   now: number,
@@ -74,7 +74,7 @@ export function newJob(
   return { ...job, clocks: { busyTimeoutMs, timeoutMs, ...deadline } };
 }
 
-/** Keeps the uploads of jobs that are about to be added. */
+/** Notes which uploads the new jobs need, so that these are not removed. */
 export async function referToUploads(
   jobs: readonly { readonly id: string; readonly input: JobInput }[],
   { queues }: Services,
@@ -86,7 +86,7 @@ export async function referToUploads(
 }
 
 /**
- * The input as the worker will find it.
+ * Checks the input of a request, and returns it in the form in which the worker gets it.
  * @throws {WavepoolError} INPUT_FORBIDDEN, INPUT_NOT_FOUND, INVALID_REQUEST
  */
 export async function resolveRequestInput(

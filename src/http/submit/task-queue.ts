@@ -1,6 +1,8 @@
-/** Which queue a request's jobs go to: that of a model which does their task. */
+/** Chooses the queue for the jobs of a request: that of a model which can do their task. */
+
+import { WavepoolError } from '../../core/errors.ts';
 import type { JobSettings } from '../../core/http/api.ts';
-import type { JobTask, ModelId, OmitEach, TranscribeOptions } from '../../core/job/job.ts';
+import { type JobTask, ModelId, type OmitEach, type TranscribeOptions } from '../../core/job/job.ts';
 import {
   assertModelDoes,
   jobTaskOf,
@@ -21,7 +23,7 @@ export async function queueForTask(
   const { task } = wanted;
   const chosen = wanted.model ?? defaultModelFor(task, settings);
   const queue = await queues.queueOf(chosen);
-  // What nobody knows of a model, its worker finds out.
+  // When nothing is known of the model yet, the job is added and its worker checks the task.
   const known = settings.modelTasks[chosen];
   const asksMore = wanted.task === 'transcribe' && asksForAbilities(wanted.options);
   const published =
@@ -34,19 +36,33 @@ export async function queueForTask(
   return queue;
 }
 
-/** Most jobs ask for nothing that a model might not have. */
+/**
+ * The model that a client means by a name, which may be an alias; without a name, the server's default model.
+ * @throws {WavepoolError} MODEL_UNKNOWN
+ */
+export function modelNamed(
+  name: string | undefined,
+  { defaultModel, modelAliases }: HttpSettings,
+): ModelId {
+  const wanted = name ?? defaultModel;
+  const known = ModelId.safeParse(modelAliases[wanted] ?? wanted);
+  if (!known.success) throw new WavepoolError('MODEL_UNKNOWN', wanted);
+  return known.data;
+}
+
+/** Whether the job asks for something that not every model can do. */
 function asksForAbilities({ language, translate, prompt, words }: TranscribeOptions): boolean {
   return language !== undefined || prompt !== undefined || translate || words;
 }
 
-/** The server's model is what transcribes; other tasks go to it when it does them, else to the first model that does. */
+/** The server's default model transcribes. Another task goes to it if it can do it, or else to the first model that can. */
 function defaultModelFor(task: JobTask, { defaultModel, modelTasks }: HttpSettings): ModelId {
   if (task === 'transcribe' || modelTasks[defaultModel] === task) return defaultModel;
   const able = Object.entries(modelTasks).find(([, does]) => does === task);
   return able?.[0] ?? defaultModel;
 }
 
-/** As a worker that has loaded the model tells it. */
+/** The state of the model as published by a worker that has loaded it. */
 async function publishedModel(
   model: ModelId,
   { connection }: QueueRegistry,

@@ -1,11 +1,11 @@
-/** Removes uploads that nobody has used for long, from time to time. */
+/** Removes old uploads from time to time. */
 import { forgetUploadReferences, isUploadNeeded } from '../../queue/access/upload-references.ts';
 import type { Services } from '../services.ts';
 
-/** The longest time between two looks. */
+/** The longest time between two sweeps. */
 const MOST_INTERVAL_MS = 3_600_000;
 
-/** One look. Returns how many uploads are gone. */
+/** Removes the uploads that were not used for a while and are not needed. Returns how many were removed. */
 export async function sweepUploads(services: Services): Promise<number> {
   const { uploads, queues, settings, now } = services;
   const removed = await uploads.sweep({
@@ -16,7 +16,7 @@ export async function sweepUploads(services: Services): Promise<number> {
   return removed.length;
 }
 
-/** Looks until the server is to end. */
+/** Sweeps from time to time until the server is to end. */
 export function keepUploadsSwept(services: Services): void {
   const { settings, closing, logger } = services;
   const interval = Math.min(MOST_INTERVAL_MS, settings.uploadRetentionMs);

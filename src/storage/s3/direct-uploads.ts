@@ -1,6 +1,6 @@
 /**
- * Uploads that clients put into the bucket themselves. The address that they get leads to a place of their own, never to where
- * uploads are stored under their hash: nobody but this code, which has read the bytes, puts something there.
+ * Uploads that clients put into the bucket themselves. Each gets an address for a place of its own. Only this code, which
+ * reads the bytes first, copies them to where uploads are stored under their hash.
  */
 import { createHash, randomBytes } from 'node:crypto';
 import { WavepoolError } from '../../core/errors.ts';
@@ -17,9 +17,9 @@ import { readObject } from './download.ts';
 import { toStorageError } from './errors.ts';
 import { copyObject } from './multipart.ts';
 
-/** Within which the PUT must begin. */
+/** The PUT must begin within this time. */
 const ADDRESS_LIFE_SECONDS = 3_600;
-/** A store takes no more in one request. */
+/** A store takes at most this many bytes in one request. */
 const MAX_PUT_BYTES = 5 * 1024 ** 3;
 const TOKEN = /^[0-9a-f]{48}$/;
 
@@ -63,7 +63,7 @@ export class S3DirectUploads implements DirectUploads {
     const putKey = stagedKey(token);
     const put = await this.#bucket.head(putKey);
     if (put === undefined) return this.#confirmedBefore(isKnown ? sha256 : undefined);
-    // The client can still write where it has put the bytes, but not where they are read and taken from.
+    // The client can still overwrite the bytes that it has put. So they are copied first; the copy is checked and stored.
     const heldKey = stagedKey(newToken());
     try {
       if (put.bytes !== bytes) throw mismatch(`${put.bytes} bytes, and not ${bytes}`);
@@ -77,7 +77,7 @@ export class S3DirectUploads implements DirectUploads {
         await this.#bucket.remove(putKey);
       throw error;
     } finally {
-      // What cannot be removed now is removed when it is old.
+      // If the copy cannot be removed now, a sweep removes it when it is old.
       await this.#bucket.remove(heldKey).catch(() => undefined);
     }
   }
@@ -106,7 +106,7 @@ function newToken(): string {
   return randomBytes(24).toString('hex');
 }
 
-/** A place for what arrives. */
+/** The key under which bytes arrive. */
 export function stagedKey(token: string): string {
   return `staged/${token}`;
 }

@@ -1,4 +1,4 @@
-/** Objects as local files, for decoders that read here and there. Goes on where it was when the store breaks off. */
+/** Downloads objects to local files, because decoders seek. A download that breaks off continues where it was. */
 import type { FileHandle } from 'node:fs/promises';
 import { open } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
@@ -10,12 +10,12 @@ import { isMissing, isPreconditionFailed, toStorageError } from './errors.ts';
 
 export interface DownloadOptions {
   readonly maxBytes: number;
-  /** For messages. */
+  /** The name of the input, for messages. */
   readonly shown: string;
   readonly signal?: AbortSignal | undefined;
 }
 
-/** A connection that brings nothing for so long is broken. */
+/** A connection without data for this long is taken for broken. */
 const STALL_MS = 30_000;
 const PAUSE_MS = 500;
 
@@ -37,7 +37,7 @@ export async function downloadObject(
   }
 }
 
-/** The bytes of an object, once, as they come; for whoever does not keep them. */
+/** The bytes of an object while they arrive. A broken connection is an error. */
 export async function* readObject(
   bucket: Bucket,
   key: string,
@@ -78,7 +78,7 @@ class Download {
     }
   }
 
-  /** Takes what comes; why no more did. */
+  /** Writes what arrives. Returns the error that ended it, or undefined at the end of the object. */
   async #receive(file: FileHandle): Promise<unknown> {
     const { signal = new AbortController().signal, shown, maxBytes } = this.#options;
     const at = { offset: this.#offset, etag: this.#etag, signal };
@@ -104,7 +104,7 @@ class Download {
     }
   }
 
-  /** Requests are repeated by themselves; a body that broke off is asked for again here. */
+  /** The SDK repeats requests by itself, but not for a body that broke off. */
   #mayGoOn(failure: unknown, progressAt: number): boolean {
     const { signal } = this.#options;
     const passing = failure instanceof WavepoolError && failure.code === 'STORAGE_UNAVAILABLE';
@@ -133,7 +133,7 @@ async function openObject(
   if (offset > 0 && ContentRange === undefined) {
     throw new WavepoolError('STORAGE_UNSUITABLE', `${bucket.name(key)}: parts cannot be read`);
   }
-  // In Node a body is a stream of Node's; the SDK's type is for browsers, too.
+  // In Node the body is a Node stream. The SDK's type also covers browsers.
   return { body: Body as Readable, bytes: ContentLength, etag: ETag };
 }
 

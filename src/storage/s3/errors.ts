@@ -1,15 +1,15 @@
-/** What the store and the SDK throw, in the words of the error table. */
+/** Turns errors of the store and the SDK into errors of the error table. */
 import { WavepoolError } from '../../core/errors.ts';
 
 const FULL = new Set(['InsufficientStorage', 'QuotaExceeded', 'XMinioStorageFull']);
-/** Credentials that are renewed elsewhere, and clocks that are set. */
+/** These errors pass when credentials are renewed or a clock is set. */
 const PASSING = new Set(['ExpiredToken', 'ExpiredTokenException', 'RequestTimeTooSkewed']);
 const NETWORK = new Set([
   ...['ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'ETIMEDOUT', 'ENOTFOUND', 'EAI_AGAIN'],
   ...['EHOSTUNREACH', 'ENETUNREACH', 'ERR_STREAM_PREMATURE_CLOSE'],
 ]);
 
-/** The status of the store's answer, if there was one. */
+/** The HTTP status of the store's answer, if there was one. */
 export function statusOf(error: unknown): number | undefined {
   if (!(error instanceof Error) || !('$metadata' in error)) return undefined;
   const { $metadata: metadata } = error;
@@ -17,20 +17,20 @@ export function statusOf(error: unknown): number | undefined {
   return known && typeof metadata.httpStatusCode === 'number' ? metadata.httpStatusCode : undefined;
 }
 
-/** No such object; a bucket that is missing has another name, except in answers without a body. */
+/** Whether the object does not exist. A missing bucket has another error name, but answers to HEAD have no name. */
 export function isMissing(error: unknown): boolean {
   return statusOf(error) === 404 && nameOf(error) !== 'NoSuchBucket';
 }
 
-/** A condition of the request does not hold. */
+/** Whether a condition of the request was not met. */
 export function isPreconditionFailed(error: unknown): boolean {
   return statusOf(error) === 412;
 }
 
 /**
- * @param what was done to which object
- * @returns STORAGE_UNAVAILABLE, STORAGE_FORBIDDEN, STORAGE_UNSUITABLE or STORAGE_FULL; errors that are not the store's stay as
- *   they are
+ * @param what the request and its object, for the message
+ * @returns STORAGE_UNAVAILABLE, STORAGE_FORBIDDEN, STORAGE_UNSUITABLE or STORAGE_FULL. Errors that do not come from the store
+ *   are returned unchanged.
  */
 export function toStorageError(error: unknown, what: string): unknown {
   if (error instanceof WavepoolError || !(error instanceof Error)) return error;

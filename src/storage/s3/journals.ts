@@ -1,9 +1,9 @@
 /**
- * Journals as objects, one for each time that something is added, so that another machine can go on with a job:
+ * Journals as objects. Each append writes a new one, so that another machine can go on with the job:
  *
  *   journals/SHA-256 of the job id/FINGERPRINT/NUMBER-RANDOM.jsonl
  *
- * An object is whole or not there. Two attempts that write at once do not meet, for no name comes twice.
+ * An object is whole or does not exist. Two attempts that write at once do not disturb each other, because names are random.
  */
 import { randomBytes } from 'node:crypto';
 import {
@@ -18,13 +18,13 @@ import {
 import type { Bucket } from './bucket.ts';
 
 const READS_AT_ONCE = 8;
-/** Remembered jobs that have no journal. */
+/** At most this many jobs without a journal are remembered. */
 const MOST_REMEMBERED = 10_000;
 
 export class S3Journals implements JournalStore {
   readonly #bucket: Bucket;
   readonly #now: () => number;
-  /** Jobs that had no journal when they were looked up and got none here: there is nothing to remove. */
+  /** Jobs that are known to have no journal, so that removing it needs no request. */
   readonly #without = new Set<string>();
   #sweptAt = Number.NEGATIVE_INFINITY;
 
@@ -58,12 +58,12 @@ export class S3Journals implements JournalStore {
     await this.removeByHash(hashOfJobId(jobId));
   }
 
-  /** @param hash of `hashOfJobId` */
+  /** @param hash the result of `hashOfJobId` */
   async removeByHash(hash: string): Promise<void> {
     for await (const { key } of this.#bucket.list(`${hash}/`)) await this.#bucket.remove(key);
   }
 
-  /** Removes what was written more than a week ago: what goes of a job that is still being written is recognized again. */
+  /** Removes objects that are older than a week. A job that still runs may lose some; it recognizes those parts again. */
   async sweep(): Promise<void> {
     this.#sweptAt = this.#now();
     const oldest = this.#now() - RETENTION_MS;
@@ -90,7 +90,7 @@ class S3Journal implements Journal {
     this.#number = number;
   }
 
-  /** Durable in any case, so `sync` makes no difference. */
+  /** An object is always durable, so `sync` makes no difference. */
   async append(lines: readonly string[]): Promise<void> {
     this.#number += 1;
     const number = String(this.#number).padStart(8, '0');
@@ -103,7 +103,7 @@ class S3Journal implements Journal {
   }
 }
 
-/** In the order of the keys; what has gone meanwhile is empty. */
+/** Returns the texts in the order of the keys. An object that was removed meanwhile gives an empty text. */
 async function readAll(bucket: Bucket, keys: readonly string[]): Promise<string[]> {
   const texts: string[] = [];
   for (let start = 0; start < keys.length; start += READS_AT_ONCE) {

@@ -1,21 +1,21 @@
-/** Large objects: sent in parts as they come, copied inside the store, and what broken ones leave. */
+/** Large objects: sending them in parts, copying them inside the store, and removing uploads that broke off. */
 import { Readable } from 'node:stream';
 import { type Bucket, guarded, LONG_REQUEST_MS } from './bucket.ts';
 import { toStorageError } from './errors.ts';
 
-/** In memory at once, for each upload: parts under way, and the one that is being filled. */
+/** Each upload holds the parts under way and the one that is being filled in memory. */
 const PART_BYTES = 8 * 1024 ** 2;
 const PARTS_AT_ONCE = 2;
-/** With as many parts as there may be, more than a terabyte. */
+/** With the largest number of parts this allows more than a terabyte. */
 const MOST_PART_BYTES = 128 * 1024 ** 2;
 const MAX_PARTS = 10_000;
-/** A store copies no more in one request. */
+/** A store copies at most this many bytes in one request. */
 const MAX_COPY_BYTES = 5 * 1024 ** 3;
 const COPY_PART_BYTES = 1024 ** 3;
 
 /**
- * Sends the bytes as they come. When the source or the store fails, nothing stays.
- * @param maxBytes what the source does not exceed; parts are larger for more
+ * Sends the bytes while they arrive. When the source or the store fails, nothing is kept.
+ * @param maxBytes the most that the source may have; it decides the size of the parts
  */
 export async function sendObject(
   bucket: Bucket,
@@ -43,7 +43,7 @@ export async function sendObject(
   try {
     await upload.done();
   } catch (error) {
-    // A sender whose connection broke says nothing of the store.
+    // When the source failed, its error is thrown, and not one of the store.
     throw broken === undefined ? toStorageError(error, `PUT ${bucket.name(key)}`) : broken.error;
   } finally {
     body.destroy();
@@ -60,7 +60,7 @@ export async function copyObject(
   const { Bucket: name, Key: sourceKey } = bucket.target(from.key);
   const source = {
     CopySource: `${name}/${sourceKey.split('/').map(encodeURIComponent).join('/')}`,
-    // Parts of one object, and not of two.
+    // All parts must come from the same version of the object.
     CopySourceIfMatch: from.etag,
   };
   const what = `COPY ${bucket.name(from.key)} to ${bucket.name(toKey)}`;
@@ -101,12 +101,12 @@ async function copyInParts(
   }
 }
 
-/** Ends uploads in parts that were begun before, by senders that died. */
+/** Ends uploads in parts that were begun before this time; their senders have died. */
 export async function abortStaleUploads(bucket: Bucket, beforeMs: number): Promise<void> {
   const { sdk, client } = bucket.access;
   const { Bucket: name, Key: Prefix } = bucket.target('');
   const list = new sdk.ListMultipartUploadsCommand({ Bucket: name, Prefix });
-  // One page holds a thousand; what is left comes with the next sweep.
+  // One page holds a thousand uploads. The next sweep gets the rest.
   const { Uploads = [] } = await guarded(`LIST ${bucket.name('')}`, () => client.send(list));
   for (const { Key, UploadId, Initiated } of Uploads) {
     if (Initiated === undefined || Initiated.getTime() >= beforeMs) continue;

@@ -11,15 +11,15 @@ import { type Bucket, guarded } from './bucket.ts';
 import { S3Journals } from './journals.ts';
 
 const JSON_TYPE = 'application/json';
-/** Long enough to follow a redirect over a slow line, short enough for logs. */
+/** This is enough to follow a redirect over a slow line. After that, an address in a log is useless. */
 const LINK_LIFE_SECONDS = 300;
 
-/** Results as objects: the store writes the first one under a key and refuses every other. */
+/** Results as objects. The store accepts the first object under a key and refuses every other. */
 export class S3ResultStore implements ResultStore {
   readonly journals: S3Journals;
   readonly #bucket: Bucket;
 
-  /** @param bucket `results` is put below its prefix, and `journals` */
+  /** @param bucket results and journals are stored below its prefix, in `results` and `journals` */
   constructor(bucket: Bucket, now: () => number = Date.now) {
     this.#bucket = bucket.below('results');
     this.journals = new S3Journals(bucket.below('journals'), now);
@@ -30,8 +30,8 @@ export class S3ResultStore implements ResultStore {
   }
 
   /**
-   * An answer that got lost is asked for again, and then finds the result of the first try: `committed` is false, and what is
-   * stored is the same.
+   * When the answer to a PUT is lost, the PUT is repeated and finds the result of the first one. Then `committed` is false,
+   * although the stored result is this one.
    */
   async commit(jobId: string, result: JobResult): Promise<Commit> {
     const key = this.keyOf(jobId);
@@ -48,7 +48,7 @@ export class S3ResultStore implements ResultStore {
 
   async remove(key: string): Promise<boolean> {
     await this.journals.removeByHash(hashInKey(key));
-    // The store does not tell whether there was one.
+    // The answer to a DELETE does not say whether the object existed.
     const found = await this.#bucket.head(key);
     await this.#bucket.remove(key);
     return found !== undefined;

@@ -1,6 +1,6 @@
 /**
- * When a request to the store is repeated: whatever may pass by itself, until patience ends. The SDK's own strategies count
- * attempts and share a budget, which an outage of a few seconds empties when many jobs run.
+ * Decides when a request to the store is repeated: after every error that may pass, until a time limit. The SDK's own
+ * strategies count attempts and share a budget, which an outage of a few seconds uses up when many jobs run.
  */
 import type { S3ClientConfig } from '@aws-sdk/client-s3';
 
@@ -14,7 +14,7 @@ type RetryErrorInfo = Parameters<RetryStrategy['refreshRetryTokenForRetry']>[1];
 const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 3_000;
 
-/** Two writers met: the store decides anew. */
+/** Two writers used one key at once. The store decides when the request is repeated. */
 const CONFLICTS = new Set(['ConditionalRequestConflict', 'OperationAborted']);
 
 class Attempt implements RetryToken {
@@ -38,7 +38,7 @@ class Attempt implements RetryToken {
 }
 
 export class PatientRetry implements RetryStrategy {
-  /** Counted from the first attempt of a request. */
+  /** The time limit, counted from the first attempt of a request. */
   patienceMs: number;
 
   constructor(patienceMs: number) {
@@ -49,7 +49,7 @@ export class PatientRetry implements RetryStrategy {
     return Promise.resolve(new Attempt(performance.now(), 0, 0));
   }
 
-  /** Rejects when there is to be no other attempt. */
+  /** Rejects when the request is not to be repeated. */
   refreshRetryTokenForRetry(token: RetryToken, info: RetryErrorInfo): Promise<RetryToken> {
     const count = token.getRetryCount() + 1;
     const startedAt = token instanceof Attempt ? token.startedAt : performance.now();
@@ -62,10 +62,10 @@ export class PatientRetry implements RetryStrategy {
   }
 
   recordSuccess(): void {
-    // Attempts share nothing.
+    // Requests share no state, so there is nothing to record.
   }
 
-  /** Shortened at random by up to half, so that workers do not come back all at once. */
+  /** Shortens the pause at random by up to half, so that workers do not all return at once. */
   #pauseBefore(attempt: number): number {
     const full = Math.min(FIRST_PAUSE_MS * 2 ** (attempt - 1), LONGEST_PAUSE_MS);
     return full * (1 - Math.random() / 2);

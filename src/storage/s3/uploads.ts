@@ -1,13 +1,13 @@
 /**
  * Uploads in a bucket:
  *
- *   staged/TOKEN          what arrives; its hash is not known yet, or not believed
- *   uploads/XX/SHA-256    what is stored, copied there inside the store
- *   used/SHA-256          written at each use: its time is that of the last one
- *   condemned/SHA-256     there while a sweep removes the upload
+ *   staged/TOKEN          arriving bytes, whose hash is not known or not checked yet
+ *   uploads/XX/SHA-256    a stored upload, copied there inside the store
+ *   used/SHA-256          written at each use; its time is that of the last use
+ *   condemned/SHA-256     exists while a sweep removes the upload
  *
- * A sweep condemns, then looks whether there was a use; a use notes itself, then looks whether the upload is condemned. So one of
- * them sees the other, whatever the order, and no job gets an upload that is on its way out.
+ * A sweep first writes `condemned`, then checks for a use. A use first writes `used`, then checks for `condemned`. So at least
+ * one of them sees the other, and no job gets an upload that is being removed.
  */
 import { createHash, randomBytes } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -28,13 +28,13 @@ import { downloadObject } from './download.ts';
 import { abortStaleUploads, copyObject, sendObject } from './multipart.ts';
 
 const ID = /^[0-9a-f]{64}$/;
-/** What arrives and is not stored after this was left by a process or a client that is gone. */
+/** Staged bytes that are older than this were left by a process or a client that is gone. */
 const STALE_STAGED_MS = 86_400_000;
-/** A sweep that has not removed an upload in this time lets it be. */
+/** A sweep that has not removed an upload within this time leaves it. */
 const CONDEMNED_FOR_MS = 20_000;
-/** One that died has no request under way any more, clocks that differ by minutes allowed for. */
+/** After this time a sweep that died has no request under way, even if clocks differ by minutes. */
 const STALE_CONDEMNED_MS = 20 * 60_000;
-/** How long a use waits for a sweep that is at its upload. */
+/** A use waits this many times for a sweep that removes its upload. */
 const LOOKS = 50;
 const LOOK_MS = 100;
 
@@ -65,7 +65,7 @@ export class S3Uploads implements UploadStore {
       options.signal?.throwIfAborted();
       return await this.#adopt(staged, hash.digest('hex'));
     } finally {
-      // What cannot be removed now is removed when it is old.
+      // If it cannot be removed now, a sweep removes it when it is old.
       await this.#bucket.remove(staged).catch(() => undefined);
     }
   }
@@ -83,7 +83,7 @@ export class S3Uploads implements UploadStore {
     return found !== undefined;
   }
 
-  /** The bytes as a local file. */
+  /** Fetches the bytes into a local file. */
   async fetch(id: UploadId, signal?: AbortSignal): Promise<FetchedInput> {
     const shown = `upload:${id}`;
     const maxBytes = Number.MAX_SAFE_INTEGER;
@@ -102,7 +102,7 @@ export class S3Uploads implements UploadStore {
     return removed;
   }
 
-  /** Tells of a use before it looks; see above. */
+  /** Writes `used` before it checks for `condemned`; see the header of this file. */
   async #find(id: UploadId): Promise<StoredUpload | undefined> {
     const key = uploadKey(id);
     await this.#bucket.put(usedKey(id), 'used');
@@ -118,7 +118,7 @@ export class S3Uploads implements UploadStore {
     return undefined;
   }
 
-  /** Stores what is staged, unless it is stored already. */
+  /** Stores the staged bytes, unless they are stored already. */
   async #adopt(staged: string, id: UploadId): Promise<StoredUpload> {
     const known = await this.#find(id);
     if (known !== undefined) return known;
@@ -140,7 +140,7 @@ export class S3Uploads implements UploadStore {
 
   async #removeIfStillUnused(id: UploadId, usedBefore: number): Promise<boolean> {
     const startedAt = performance.now();
-    // Another server's sweep may be at it.
+    // The sweep of another server may be removing it.
     if (!(await this.#bucket.putIfAbsent(condemnedKey(id), 'condemned'))) return false;
     try {
       if (await this.#isUsedSince(id, usedBefore)) return false;
@@ -164,7 +164,7 @@ export class S3Uploads implements UploadStore {
     }
   }
 
-  /** Compared with times that the store wrote a moment ago: never the time that uploads are aged by. */
+  /** The real time, to compare with times that the store wrote a moment ago. The age of uploads follows the injected clock. */
   #storeNow(): number {
     return Date.now();
   }
