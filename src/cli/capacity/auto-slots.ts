@@ -7,7 +7,7 @@ import { NativeEngine } from '../../engine/native-engine.ts';
 import { EvidenceStore } from '../../models/evidence/evidence-store.ts';
 import { peakBytes } from '../../models/evidence/session-cost.ts';
 import type { InstalledModel } from '../../models/store/model-store.ts';
-import { evidenceMode } from '../../worker/models/slot-admission.ts';
+import { evidenceMode } from '../../worker/models/evidence-policy.ts';
 import type { Capacity, CapacityOptions, Machine } from '../options/options.ts';
 import { capacityOf } from '../options/options.ts';
 
