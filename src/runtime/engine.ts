@@ -100,6 +100,8 @@ export interface TaskItem {
   readonly endSample: number;
   readonly state?: TaskState | undefined;
   readonly options: TaskOptions;
+  /** Drops the item once it is aborted: its outcome becomes CANCELLED unless it had already ended. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** Times are seconds from the beginning of the item's audio and lie within it. */
@@ -153,8 +155,6 @@ export type TaskOutcome =
 export interface NativeRun {
   /** Outcomes in the order of the items. Rejects only when the batch failed as a whole. */
   readonly done: Promise<readonly TaskOutcome[]>;
-  /** Asks native code to drop one item; its outcome becomes CANCELLED unless it had already ended. */
-  cancel(index: number): void;
 }
 
 /**
@@ -237,6 +237,23 @@ export interface ModelInfo {
   readonly languages: readonly string[];
   /** What `TaskItem.options` may hold; native/framework/sessions/session.h says what each means. */
   readonly optionNames: readonly string[];
+}
+
+/** What a model will need, told from the metadata of its file: no weights are read and no session is made. */
+export interface ModelPlan {
+  readonly info: ModelInfo;
+  /** Sessions the family supports for these options, 1…16. */
+  readonly capacity: number;
+  /** Resident bytes of the weights, once per process. */
+  readonly weightBytes: number;
+  /** Private bytes of one session for this batch size and the longest segment. */
+  readonly sessionBytes: number;
+}
+
+/** An engine that can tell what a model will need. */
+export interface ModelPlanner {
+  /** @throws {WavepoolError} INPUT_NOT_FOUND, MODEL_FILE_INVALID, INVALID_REQUEST */
+  planModel(path: string, options: Omit<PoolOptions, 'slots'>): Promise<ModelPlan>;
 }
 
 export interface LoadedModel {

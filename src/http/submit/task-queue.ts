@@ -2,7 +2,12 @@
 
 import { WavepoolError } from '../../core/errors.ts';
 import type { JobSettings } from '../../core/http/api.ts';
-import { type JobTask, ModelId, type OmitEach, type TranscribeOptions } from '../../core/job/job.ts';
+import {
+  type JobTask,
+  ModelId,
+  type OmitEach,
+  type TranscribeOptions,
+} from '../../core/job/job.ts';
 import {
   assertModelDoes,
   jobTaskOf,
