@@ -112,15 +112,14 @@ const SUBFOLDERS: Record<string, Record<string, string[]>> = {
     'services.ts': ['settings.ts', 'queue-limit.ts', 'metrics', 'events'],
     auth: ['services.ts'],
     request: ['services.ts', 'auth'],
-    resources: ['services.ts', 'auth'],
+    resources: ['services.ts'],
     submit: ['settings.ts', 'services.ts', 'auth', 'request'],
     'event-streams': ['services.ts', 'events', 'resources'],
-    live: ['services.ts', 'request', 'event-streams'],
     openai: ['services.ts', 'submit', 'event-streams'],
     board: ['services.ts', 'pages', 'auth', 'request', 'resources'],
     routes: [
-      ...['settings.ts', 'services.ts', 'pages', 'auth', 'request', 'resources', 'submit'],
-      ...['event-streams', 'live', 'openai', 'events'],
+      ...['services.ts', 'events', 'pages', 'auth', 'request', 'resources', 'submit'],
+      ...['event-streams', 'openai'],
     ],
     '.': [
       ...['settings.ts', 'queue-limit.ts', 'services.ts', 'metrics', 'events', 'auth', 'request'],
