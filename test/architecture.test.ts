@@ -66,7 +66,7 @@ const SUBFOLDERS: Record<string, Record<string, string[]>> = {
     slots: ['.'],
     batches: ['.', 'slots'],
     models: ['.', 'slots', 'batches'],
-    'runtime.ts': ['.', 'batches', 'models'],
+    'runtime.ts': ['.', 'slots', 'batches', 'models'],
   },
   'src/models': {
     catalogue: [],

@@ -10,13 +10,13 @@ import type {
   AudioWarning,
   BuildInfo,
   ModelInfo,
+  ModelPlan,
   PcmSamples,
   PoolOptions,
   SourceInfo,
   TaskOptions,
   TaskResult,
 } from '../runtime/engine.ts';
-import type { ModelPlan } from '../runtime/models/model-plan.ts';
 
 /** Errors of native code carry the name of their row in the error table. */
 export interface NativeError extends Error {

@@ -11,6 +11,8 @@ import {
   type LiveAudio,
   type LoadedModel,
   type ModelInfo,
+  type ModelPlan,
+  type ModelPlanner,
   type NativeRun,
   type PcmFormat,
   type PoolOptions,
@@ -22,7 +24,6 @@ import {
   type TaskState,
   type TaskStream,
 } from '../runtime/engine.ts';
-import type { ModelPlan, ModelPlanner } from '../runtime/models/model-plan.ts';
 import {
   addonPath,
   type Binding,

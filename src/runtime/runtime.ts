@@ -1,25 +1,19 @@
 import { WavepoolError } from '../core/errors.ts';
-import type { RuntimeStatus } from '../core/worker/status.ts';
+import type { ModelStatus, RuntimeStatus } from '../core/worker/status.ts';
 import type { BatchWatch } from './batches/batcher.ts';
 import type { Clock } from './clock.ts';
 import type { Engine } from './engine.ts';
-import { unloadMany } from './models/bulk-unload.ts';
-import { ChangeFeed } from './models/change-feed.ts';
-import type { EntryServices } from './models/entry-services.ts';
 import { LoadGuard } from './models/load-guard.ts';
-import type {
-  BulkUnload,
-  ManagementOptions,
-  ManagementResult,
-  ModelChangeListener,
-  ModelManagement,
-  ReconfigureOptions,
-} from './models/management.ts';
-import { fileBytes, plannedBytes } from './models/memory-estimate.ts';
 import type { ModelConfiguration } from './models/model-configuration.ts';
-import { type CloseOptions, ModelEntry } from './models/model-entry.ts';
-import type { ModelPlanner } from './models/model-plan.ts';
-import type { SlotPolicy } from './models/slot-check.ts';
+import {
+  type CloseOptions,
+  type EntryServices,
+  type ManagementOptions,
+  ModelEntry,
+  type ReconfigureOptions,
+} from './models/model-entry.ts';
+import { assertSlotsAdmitted, FAMILY_DECIDES, type ModelPolicy } from './models/slot-policy.ts';
+import type { Reservation } from './slots/leases.ts';
 
 export interface RuntimeOptions {
   /** Most models in memory, beyond which the least recently used idle one goes; 0 = unbounded. @defaultValue 0 */
@@ -34,51 +28,63 @@ export interface RuntimeOptions {
   readonly busyTimeoutMs?: number | undefined;
   /** Longest wait for a load, for models that have none of their own; 0 = unbounded. @defaultValue 0 */
   readonly loadTimeoutMs?: number | undefined;
-  /** Tells capacity and memory from metadata. Without one, sessions are probed and file sizes extrapolated. */
-  readonly planner?: ModelPlanner | undefined;
-  /** @defaultValue every count that the family supports */
-  readonly slotPolicy?: SlotPolicy | undefined;
+  /** Which slot counts are admitted, and what models take. @defaultValue every count that the family supports */
+  readonly policy?: ModelPolicy | undefined;
   /** Told of each native batch of each model. */
   readonly watchBatches?: BatchWatch | undefined;
   /** What fails where nobody waits for it: a listener, the end of an idle model. @defaultValue ignored */
   readonly onBackgroundError?: ((error: unknown) => void) | undefined;
 }
 
+export interface ManagementResult {
+  readonly entry: ModelEntry;
+  /** Whether a pool was replaced; false for a model that was new, unloaded or already so configured. */
+  readonly reconfigured: boolean;
+}
+
+export interface BulkUnload {
+  /** Each model once, in the order in which they ceased to be loaded: idle ones first. All of them are freed. */
+  readonly unloaded: readonly string[];
+  readonly notFound: readonly string[];
+}
+
+/** Called in the turn in which a model's state, slots or waiting managers changed. */
+export type ModelChangeListener = (status: ModelStatus) => void;
+
 const BUSY_TIMEOUT_MS = 300_000;
-const FAMILY_DECIDES: SlotPolicy = { unvalidated: true, evidence: () => 1 };
 
 /** The models of one worker process over one engine. Entries are never removed: callers may keep them. */
-export class Runtime implements ModelManagement {
+export class Runtime {
   readonly engine: Engine;
   readonly #entries = new Map<string, ModelEntry>();
   readonly #services: EntryServices;
-  readonly #changes: ChangeFeed;
+  readonly #listeners = new Set<ModelChangeListener>();
+  /** What listeners were told last of each model. */
+  readonly #told = new WeakMap<ModelEntry, string>();
   readonly #maxLoadedModels: number;
   #closing: Promise<void> | undefined;
 
   constructor(engine: Engine, clock: Clock, options: RuntimeOptions = {}) {
-    const { planner, onBackgroundError = () => undefined } = options;
+    const { policy = FAMILY_DECIDES, onBackgroundError = () => undefined } = options;
     this.engine = engine;
     this.#maxLoadedModels = options.maxLoadedModels ?? 0;
-    this.#changes = new ChangeFeed(onBackgroundError);
     const guard = new LoadGuard({
       maxLoadedModels: this.#maxLoadedModels,
       minFreeMemoryBytes: options.minFreeMemoryBytes ?? 0,
       freeMemoryBytes: options.freeMemoryBytes ?? (() => process.availableMemory()),
       residents: () => this.#entries.values(),
+      plan: (configuration) => policy.plan(configuration),
     });
     this.#services = {
       engine,
       clock,
       guard,
-      planner,
-      estimate: planner ? plannedBytes(planner) : fileBytes,
-      slotPolicy: options.slotPolicy ?? FAMILY_DECIDES,
+      policy,
       busyTimeoutMs: options.busyTimeoutMs ?? BUSY_TIMEOUT_MS,
       loadTimeoutMs: options.loadTimeoutMs ?? 0,
       idleUnloadMs: options.idleUnloadMs ?? 0,
       watchBatches: options.watchBatches,
-      onChange: (entry) => this.#changes.tell(entry),
+      onChange: (entry) => this.#tell(entry),
       onBackgroundError,
     };
   }
@@ -87,6 +93,10 @@ export class Runtime implements ModelManagement {
     return this.#entries;
   }
 
+  /**
+   * Publishes one entry that stays for the life of the process; nothing is loaded yet.
+   * @throws {WavepoolError} INVALID_REQUEST when the id is taken, SLOTS_UNSUPPORTED, CAPACITY_UNVALIDATED
+   */
   register(id: string, configuration: ModelConfiguration): ModelEntry {
     if (this.#closing) throw new WavepoolError('SHUTTING_DOWN', 'the runtime is closed');
     if (this.#entries.has(id)) {
@@ -94,7 +104,7 @@ export class Runtime implements ModelManagement {
     }
     const entry = new ModelEntry(id, configuration, this.#services);
     this.#entries.set(id, entry);
-    this.#changes.tell(entry);
+    this.#tell(entry);
     return entry;
   }
 
@@ -111,12 +121,29 @@ export class Runtime implements ModelManagement {
     for (const entry of [...this.#entries.values()].slice(0, most)) await entry.load();
   }
 
+  /**
+   * Refuses a slot count that no configuration of the model may have, before a command waits for the model.
+   * @throws {WavepoolError} SLOTS_UNSUPPORTED, CAPACITY_UNVALIDATED
+   */
+  assertSlotsAdmitted(id: string, slots: number): void {
+    const { policy } = this.#services;
+    const { unvalidatedSlots } = policy;
+    assertSlotsAdmitted({ model: id, slots, evidence: policy.evidence(id), unvalidatedSlots });
+  }
+
+  /** @throws {WavepoolError} MODEL_UNKNOWN, BUSY_TIMEOUT, BUSY_OVERDUE, INSUFFICIENT_MEMORY, or why the load failed. */
   async load(id: string, options: ManagementOptions = {}): Promise<ManagementResult> {
     const entry = this.entry(id);
     await entry.load(options);
     return { entry, reconfigured: false };
   }
 
+  /**
+   * Replaces the whole configuration, once older work has ended on the old one. Merging a partial one is the caller's:
+   * `(current) => ({ ...current, slots: 2 })` is applied under the exclusive lease, to the configuration of that moment.
+   * @throws {WavepoolError} MODEL_UNKNOWN, INVALID_REQUEST, SLOTS_UNSUPPORTED, CAPACITY_UNVALIDATED, INSUFFICIENT_MEMORY,
+   * BUSY_TIMEOUT, BUSY_OVERDUE: all is as before. MODEL_LOAD_FAILED, MODEL_FILE_INVALID: as the strategy says.
+   */
   async reconfigure(
     id: string,
     change: (current: ModelConfiguration) => ModelConfiguration,
@@ -126,18 +153,52 @@ export class Runtime implements ModelManagement {
     return { entry, reconfigured: await entry.reconfigure(change, options) };
   }
 
+  /** Idempotent. @throws {WavepoolError} MODEL_UNKNOWN, BUSY_TIMEOUT, BUSY_OVERDUE */
   async unload(id: string, options: ManagementOptions = {}): Promise<ManagementResult> {
     const entry = this.entry(id);
     await entry.unload(options);
     return { entry, reconfigured: false };
   }
 
-  unloadMany(ids: readonly string[] | 'all', options: ManagementOptions = {}): Promise<BulkUnload> {
-    return unloadMany(this.#entries, ids, options);
+  /**
+   * Unloads several models. All places are taken in this turn, before anything is waited for, so that two calls that name
+   * the same models in different orders meet in one order on all of them. There is no busy timeout, and models that are
+   * registered later are missed.
+   * @throws {WavepoolError} INVALID_REQUEST, CANCELLED
+   */
+  async unloadMany(
+    ids: readonly string[] | 'all',
+    options: ManagementOptions = {},
+  ): Promise<BulkUnload> {
+    const named = ids === 'all' ? [...this.#entries.keys()] : [...new Set(ids)];
+    const invalid = named.find((id) => typeof id !== 'string');
+    if (invalid !== undefined) throw new WavepoolError('INVALID_REQUEST', `not an id: ${invalid}`);
+    const places: [ModelEntry, Reservation][] = [];
+    const unloaded: string[] = [];
+    const notFound = named.filter((id) => !this.#entries.has(id));
+    try {
+      for (const id of named) {
+        const entry = this.#entries.get(id);
+        if (entry) places.push([entry, entry.reserve('unload', options)]);
+      }
+      const ends = await Promise.allSettled(
+        places.map(([entry, place]) => unloadAt(entry, place, unloaded)),
+      );
+      const failed = ends.find((end) => end.status === 'rejected');
+      if (failed) throw failed.reason;
+    } finally {
+      // If taking the places failed half-way, none of them stays behind.
+      for (const [, place] of places) place.cancel();
+    }
+    return { unloaded, notFound };
   }
 
+  /** @returns stops listening */
   onChange(listener: ModelChangeListener): () => void {
-    return this.#changes.listen(listener);
+    // A function that listens twice is called twice, and each of the two ends on its own.
+    const own: ModelChangeListener = (status) => listener(status);
+    this.#listeners.add(own);
+    return () => void this.#listeners.delete(own);
   }
 
   /** All models in one turn. Loads nothing and reserves nothing. */
@@ -158,10 +219,42 @@ export class Runtime implements ModelManagement {
     await this.close();
   }
 
+  /** Tells listeners what has changed about a model, and nothing twice. One that throws does not hurt the others. */
+  #tell(entry: ModelEntry): void {
+    const status = entry.snapshot();
+    const now = toldOf(status);
+    if (this.#told.get(entry) === now) return;
+    this.#told.set(entry, now);
+    for (const listener of [...this.#listeners]) {
+      try {
+        listener(status);
+      } catch (thrown) {
+        this.#services.onBackgroundError(thrown);
+      }
+    }
+  }
+
   async #close(options: CloseOptions): Promise<void> {
     const ends = [...this.#entries.values()].map((entry) => entry.close(options));
     const closed = await Promise.allSettled(ends);
     const reasons = closed.flatMap((end) => (end.status === 'rejected' ? [end.reason] : []));
     if (reasons.length > 0) throw new AggregateError(reasons, 'models could not be closed');
   }
+}
+
+async function unloadAt(entry: ModelEntry, place: Reservation, unloaded: string[]): Promise<void> {
+  using _lease = place.tryAcquire() ?? (await place.acquire());
+  // Its place in the answer says when it ceased to be loaded: idle ones come first.
+  unloaded.push(entry.id);
+  await entry.retire();
+}
+
+/** The part of a status that is worth telling; the rest changes with every batch. */
+function toldOf(status: ModelStatus): string {
+  const { path, state, generation, failure, loaded, slots, exclusive, waitingManagers } = status;
+  const { maxParallelSlots } = status;
+  return JSON.stringify([
+    ...[path, state, generation, failure, loaded, slots, exclusive, waitingManagers],
+    maxParallelSlots,
+  ]);
 }

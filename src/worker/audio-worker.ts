@@ -15,9 +15,9 @@ import { ALIVE_MS, type WorkerMessage } from '../core/worker/ipc.ts';
 import type { ModelStatus, WorkerPresence } from '../core/worker/status.ts';
 import type { WorkerSettings } from '../core/worker/worker-settings.ts';
 import { PresencePublisher } from '../queue/fleet/presence.ts';
-import type { Engine } from '../runtime/engine.ts';
-import type { ModelConfiguration, ModelEntry } from '../runtime/models/model-entry.ts';
-import type { ModelPlanner } from '../runtime/models/model-plan.ts';
+import type { Engine, ModelPlanner } from '../runtime/engine.ts';
+import type { ModelConfiguration } from '../runtime/models/model-configuration.ts';
+import type { ModelEntry } from '../runtime/models/model-entry.ts';
 import type { InputPlaces } from '../storage/inputs.ts';
 import type { ResultStore } from '../storage/result-store.ts';
 import { traceBatches } from './job/batch-tracing.ts';
@@ -28,15 +28,15 @@ import type { Post } from './job/outbox.ts';
 import { Quarantine } from './job/quarantine.ts';
 import { RunWatch } from './job/run-watch.ts';
 import { LiveDesk } from './live/live-desk.ts';
+import { ControlListener, ControlRunner } from './models/control.ts';
 import { ModelChanges } from './models/control-events.ts';
-import { ControlListener } from './models/control-listener.ts';
-import { ControlRunner } from './models/control-runner.ts';
-import { jobConcurrency } from './models/model-settings.ts';
 import { openServedModels, type ServedModels } from './models/served-models.ts';
 import { PartInputs } from './parts/part-inputs.ts';
 import { PartProcessor } from './parts/part-processor.ts';
 import { PartQueue } from './parts/part-queue.ts';
 
+/** Jobs taken beyond what fills every slot's batch, so that the next batch is ready when one ends. */
+const LOOK_AHEAD = 2;
 /** Parts that are decoded while others are recognized. */
 const PARTS_AHEAD = 1;
 
@@ -114,7 +114,7 @@ export class AudioWorker {
     });
     runtime.onChange((model) => this.#hear(model));
     for (const { id } of settings.models) await this.#serve(runtime.entry(id));
-    this.#control = await this.#listen(served);
+    this.#control = await this.#takeCommands(served);
     this.#live = await this.#takeLive(served);
     this.#presence = this.#appear(served);
     await this.#presence.start();
@@ -158,13 +158,12 @@ export class AudioWorker {
     }
   }
 
-  #listen({ runtime, defaultsOf, admits }: ServedModels): Promise<ControlListener> {
+  #takeCommands({ runtime, defaultsOf }: ServedModels): Promise<ControlListener> {
     const { settings, logger } = this.#options;
-    const { unvalidatedSlots, redis: address } = settings;
     const serve = (entry: ModelEntry) => this.#serve(entry);
-    const runner = new ControlRunner({ runtime, defaultsOf, unvalidatedSlots, admits, serve });
+    const runner = new ControlRunner({ runtime, defaultsOf, serve });
     return ControlListener.open({
-      address,
+      address: settings.redis,
       workerId: this.id,
       run: (command, signal) => runner.run(command, signal),
       logger,
@@ -276,4 +275,9 @@ export class AudioWorker {
       updatedAt: Date.now(),
     };
   }
+}
+
+/** Jobs of one model that a worker runs at once. */
+function jobConcurrency({ slots, maxBatch }: ModelConfiguration): number {
+  return slots * maxBatch * LOOK_AHEAD;
 }

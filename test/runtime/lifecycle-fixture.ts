@@ -1,6 +1,7 @@
 /** Many models in one runtime over the engine double, on a clock of the test; `expectAllOver` checks what must be left. */
 import { expect } from 'vitest';
 import type { SubmitOptions } from '../../src/runtime/batches/batch-item.ts';
+import type { ModelPlan } from '../../src/runtime/engine.ts';
 import type { ModelConfiguration } from '../../src/runtime/models/model-configuration.ts';
 import type { ModelEntry } from '../../src/runtime/models/model-entry.ts';
 import { Runtime, type RuntimeOptions } from '../../src/runtime/runtime.ts';
@@ -34,6 +35,12 @@ export function gate() {
 export function gateFor(path: string) {
   const { open, wait } = gate();
   return { open, wait: (reached: string) => (reached === path ? wait() : Promise.resolve()) };
+}
+
+/** What a planner tells of a small model. */
+export function plan(name: string, weightBytes = 1): ModelPlan {
+  const info = { name } as ModelPlan['info'];
+  return { info, capacity: 8, weightBytes, sessionBytes: 1 };
 }
 
 export function lifecycle(options: RuntimeOptions = {}) {

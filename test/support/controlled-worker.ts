@@ -5,7 +5,7 @@ import type { ControlCommand, ControlResult } from '../../src/core/worker/contro
 import type { WorkerPresence } from '../../src/core/worker/status.ts';
 import { PresencePublisher } from '../../src/queue/fleet/presence.ts';
 import type { RedisAddress } from '../../src/queue/redis/connection.ts';
-import { ControlListener } from '../../src/worker/models/control-listener.ts';
+import { ControlListener } from '../../src/worker/models/control.ts';
 import { presenceOf } from './presence.ts';
 
 export interface ControlledWorkerOptions {

@@ -10,7 +10,7 @@ import { NativeEngine } from '../../engine/native-engine.ts';
 import { peakBytes } from '../../models/evidence/admission.ts';
 import { EvidenceStore } from '../../models/evidence/evidence-store.ts';
 import type { InstalledModel } from '../../models/installed/installed-models.ts';
-import { evidenceMode } from '../../worker/models/slot-admission.ts';
+import { evidenceMode } from '../../worker/models/evidence-policy.ts';
 import type { CapacityOptions } from './capacity-options.ts';
 
 /** Without evidence for more, one slot; what a slot is given at once is measured in docs/performance.md. */

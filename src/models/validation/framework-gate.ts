@@ -31,8 +31,8 @@ export const FRAMEWORK_ENTRIES: readonly FrameworkEntry[] = [
     files: [
       'test/runtime/slots/model-slots.test.ts',
       'test/runtime/slots/overdue.test.ts',
-      'test/runtime/busy.test.ts',
-      'test/runtime/slots/capacity.test.ts',
+      'test/runtime/waiting.test.ts',
+      'test/runtime/models/slot-policy.test.ts',
       'test/runtime/slots/admission.test.ts',
       'test/runtime/batches/batcher.test.ts',
       'test/runtime/batches/batch-planner.test.ts',

@@ -1,9 +1,8 @@
 import { WavepoolError } from '../../core/errors.ts';
 import type { Span } from '../../core/tracing.ts';
-import { waitedTooLong } from '../busy.ts';
-import { cancellation } from '../cancellation.ts';
 import type { Clock, Timer } from '../clock.ts';
 import { SAMPLE_RATE, type TaskItem, type TaskOutcome, type TaskResult } from '../engine.ts';
+import { cancellation, waitedTooLong } from '../waiting.ts';
 import type { Candidate } from './batch-planner.ts';
 import type { ItemEnd } from './batch-stats.ts';
 

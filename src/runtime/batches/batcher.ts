@@ -11,11 +11,11 @@
  */
 import { toWavepoolError, WavepoolError } from '../../core/errors.ts';
 import type { BatchStats } from '../../core/worker/status.ts';
-import { cancellation } from '../cancellation.ts';
 import type { Clock, Timer } from '../clock.ts';
 import type { SessionPool, TaskOutcome, TaskResult } from '../engine.ts';
 import type { RunLease } from '../slots/leases.ts';
 import type { ModelSlots } from '../slots/model-slots.ts';
+import { cancellation } from '../waiting.ts';
 import { PendingItem, type Segment, type SubmitOptions } from './batch-item.ts';
 import { type BatchLimits, dueBatches, planBatch, type Turn } from './batch-planner.ts';
 import { BatchCounters } from './batch-stats.ts';

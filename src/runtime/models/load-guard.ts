@@ -6,8 +6,17 @@
  * try-acquire, least recently used first: busy models, and models that somebody waits for, are never taken. It is
  * decided in one turn whether a load can be admitted at all; when it cannot, nothing is evicted.
  */
+import { readdir, stat } from 'node:fs/promises';
+import path from 'node:path';
 import { WavepoolError } from '../../core/errors.ts';
 import type { ManagementLease } from '../slots/leases.ts';
+import type { ModelConfiguration } from './model-configuration.ts';
+import type { ModelPolicy } from './slot-policy.ts';
+
+/** Without a plan, a load is taken to need the size of its weights times this, for what loading needs on the way, … */
+const SPREAD = 1.5;
+/** … and this for its sessions. */
+const SESSIONS_BYTES = 128 * 1024 ** 2;
 
 /** A model, as far as another one's load is concerned. */
 export interface Resident {
@@ -30,13 +39,21 @@ export interface LoadGuardOptions {
   readonly minFreeMemoryBytes: number;
   readonly freeMemoryBytes: () => number;
   readonly residents: () => Iterable<Resident>;
+  /** Tells what a load takes, where that is known; otherwise the size of the file does. */
+  readonly plan: ModelPolicy['plan'];
 }
 
 export interface LoadRequest {
   readonly id: string;
-  /** undefined = not known. */
-  readonly bytes: number | undefined;
+  readonly configuration: ModelConfiguration;
   /** A copy beside what the model has already: it takes no place, and nothing is evicted for it. */
+  readonly staging: boolean;
+}
+
+/** A request whose memory was estimated; undefined = it cannot be told, or memory is not looked at. */
+interface Sized {
+  readonly id: string;
+  readonly bytes: number | undefined;
   readonly staging: boolean;
 }
 
@@ -65,18 +82,15 @@ export class LoadGuard {
     this.#options = options;
   }
 
-  /** Whether loads have to say how much memory they take. */
-  get watchesMemory(): boolean {
-    return this.#options.minFreeMemoryBytes > 0;
-  }
-
   /**
    * Admits a load, evicting idle models for it where that is enough.
    * @throws {WavepoolError} BUSY_TIMEOUT when the limit is reached and no model can go, INSUFFICIENT_MEMORY
    */
-  async admit(request: LoadRequest): Promise<LoadReservation> {
+  async admit({ id, configuration, staging }: LoadRequest): Promise<LoadReservation> {
+    const bytes = this.#watchesMemory ? await this.#estimate(configuration) : undefined;
+    const request = { id, bytes, staging };
     const victims = this.#chooseVictims(request);
-    const reserved = { id: request.id, bytes: request.bytes ?? 0, place: !request.staging };
+    const reserved = { id, bytes: bytes ?? 0, place: !staging };
     this.#reserved.add(reserved);
     try {
       // Retired in this turn: none of them is resident any more when the next load looks.
@@ -94,8 +108,20 @@ export class LoadGuard {
     };
   }
 
+  get #watchesMemory(): boolean {
+    return this.#options.minFreeMemoryBytes > 0;
+  }
+
+  /** The planned bytes, else what the size of the file suggests; undefined where neither can be told. */
+  async #estimate(configuration: ModelConfiguration): Promise<number | undefined> {
+    const plan = await this.#options.plan(configuration);
+    if (plan !== undefined) return plan.weightBytes + configuration.slots * plan.sessionBytes;
+    const weights = await fileBytes(configuration.path);
+    return weights === undefined ? undefined : weights * SPREAD + SESSIONS_BYTES;
+  }
+
   /** Leases on the models that have to go. @throws as `admit`, with no lease kept. */
-  #chooseVictims(request: LoadRequest): Victim[] {
+  #chooseVictims(request: Sized): Victim[] {
     const victims: Victim[] = [];
     try {
       let places = request.staging ? 0 : this.#placesMissing(request.id);
@@ -131,14 +157,14 @@ export class LoadGuard {
   }
 
   /** Other loads in progress may have allocated a part of theirs: counted in full, to be safe. */
-  #bytesMissing({ bytes }: LoadRequest, own = 0): number {
-    if (!this.watchesMemory || bytes === undefined) return 0;
+  #bytesMissing({ bytes }: Sized, own = 0): number {
+    if (!this.#watchesMemory || bytes === undefined) return 0;
     const promised = [...this.#reserved].reduce((sum, each) => sum + each.bytes, 0) - own;
     const { minFreeMemoryBytes, freeMemoryBytes } = this.#options;
     return bytes + minFreeMemoryBytes + promised - freeMemoryBytes();
   }
 
-  #assertMemory(request: LoadRequest): void {
+  #assertMemory(request: Sized): void {
     if (this.#bytesMissing(request, request.bytes) > 0) throw this.#tooLittleMemory(request);
   }
 
@@ -150,7 +176,7 @@ export class LoadGuard {
     );
   }
 
-  #tooLittleMemory({ id, bytes = 0 }: LoadRequest): WavepoolError {
+  #tooLittleMemory({ id, bytes = 0 }: Sized): WavepoolError {
     const mebibytes = (amount: number) => Math.round(amount / 1024 ** 2);
     const { minFreeMemoryBytes, freeMemoryBytes } = this.#options;
     return new WavepoolError(
@@ -167,4 +193,20 @@ async function evict({ model, lease }: Victim): Promise<void> {
   } finally {
     lease.release();
   }
+}
+
+/** A folder means its model.gguf, else its only GGUF file, else all of it; several GGUF files mean nothing certain. */
+async function fileBytes(place: string): Promise<number | undefined> {
+  const found = await stat(place).catch(() => undefined);
+  if (!found?.isDirectory()) return found?.size;
+  const names = await readdir(place);
+  const gguf = names.filter((name) => name.endsWith('.gguf'));
+  const chosen = gguf.find((name) => name === 'model.gguf') ?? (gguf.length === 1 ? gguf[0] : '');
+  if (chosen) return (await stat(path.join(place, chosen))).size;
+  if (gguf.length > 1) return undefined;
+  const files = await readdir(place, { recursive: true, withFileTypes: true });
+  const sizes = files
+    .filter((file) => file.isFile())
+    .map(async (file) => (await stat(path.join(file.parentPath, file.name))).size);
+  return (await Promise.all(sizes)).reduce((sum, size) => sum + size, 0);
 }

@@ -1,14 +1,14 @@
 /** How a model of this process runs, and which changes of that need another pool. */
 import { WavepoolError } from '../../core/errors.ts';
-import { effectiveBusyTimeoutMs } from '../busy.ts';
+import type { ModelSettings } from '../../core/worker/control.ts';
 import type { PoolOptions, RunMode } from '../engine.ts';
-import { MAX_SLOTS } from '../slots/model-slots.ts';
+import { effectiveBusyTimeoutMs } from '../waiting.ts';
 
 export interface ModelConfiguration {
   /** The converted weights. */
   readonly path: string;
   readonly mode: RunMode;
-  /** Admitted count (`admittedSlots`), 1…16. */
+  /** 1…16, as many as are admitted (`slot-policy.ts`). */
   readonly slots: number;
   /** Compute threads per session. */
   readonly threads: number;
@@ -23,6 +23,23 @@ export interface ModelConfiguration {
   readonly maxQueued?: number | undefined;
   /** Longest wait for a load; 0 = unbounded. @defaultValue the runtime's */
   readonly loadTimeoutMs?: number | undefined;
+}
+
+/** The configuration with some settings changed; a setting that is left out keeps its value. */
+export function withSettings(
+  base: ModelConfiguration,
+  { slots, batch, threads, busyTimeoutMs, maxWaitMs }: ModelSettings,
+): ModelConfiguration {
+  const secondsPerItem = base.maxAudioSeconds / base.maxBatch;
+  return {
+    ...base,
+    slots: slots ?? base.slots,
+    threads: threads ?? base.threads,
+    maxBatch: batch ?? base.maxBatch,
+    maxAudioSeconds: (batch ?? base.maxBatch) * secondsPerItem,
+    maxWaitMs: maxWaitMs ?? base.maxWaitMs,
+    busyTimeoutMs: busyTimeoutMs ?? base.busyTimeoutMs,
+  };
 }
 
 /** What a pool is made with: a change of any of these replaces it. */
@@ -48,17 +65,14 @@ function requireCount(name: string, value: number, least: number): void {
 }
 
 /**
- * Checks what can be checked without the weights.
- * @throws {WavepoolError} SLOTS_UNSUPPORTED, INVALID_REQUEST
+ * Checks what needs neither the weights nor the slot policy.
+ * @throws {WavepoolError} INVALID_REQUEST
  */
 export function assertConfiguration(configuration: ModelConfiguration): void {
-  const { path, mode, slots, threads, maxBatch, maxWaitMs } = configuration;
+  const { path, mode, threads, maxBatch, maxWaitMs } = configuration;
   if (path === '') throw new WavepoolError('INVALID_REQUEST', 'a model needs the path of a file');
   if (!['offline', 'streaming'].includes(mode)) {
     throw new WavepoolError('INVALID_REQUEST', `a model runs offline or streaming, not ${mode}`);
-  }
-  if (!Number.isInteger(slots) || slots < 1 || slots > MAX_SLOTS) {
-    throw new WavepoolError('SLOTS_UNSUPPORTED', `${slots} is not within 1…${MAX_SLOTS}`);
   }
   requireCount('threads', threads, 1);
   requireCount('maxBatch', maxBatch, 1);

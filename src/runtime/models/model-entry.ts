@@ -1,25 +1,39 @@
 import { setMaxListeners } from 'node:events';
 import { formatFailure, WavepoolError } from '../../core/errors.ts';
+import type { SwapStrategy } from '../../core/worker/control.ts';
 import type { ModelState, ModelStatus } from '../../core/worker/status.ts';
 import type { Segment, SubmitOptions } from '../batches/batch-item.ts';
-import { Batcher } from '../batches/batcher.ts';
-import { effectiveBusyTimeoutMs } from '../busy.ts';
+import { Batcher, type BatchWatch } from '../batches/batcher.ts';
 import type { LoadedModel, TaskResult } from '../engine.ts';
-import type { ManagementLease, RunLease } from '../slots/leases.ts';
+import type { ManagementLease, Reservation, RunLease } from '../slots/leases.ts';
 import { ModelSlots } from '../slots/model-slots.ts';
-import type { Reservation } from '../slots/reservation.ts';
-import type { EntryServices } from './entry-services.ts';
+import { effectiveBusyTimeoutMs } from '../waiting.ts';
 import { IdleClock } from './idle-clock.ts';
 import type { Resident } from './load-guard.ts';
-import type { ManagementOptions, ReconfigureOptions } from './management.ts';
 import { assertConfiguration, type ModelConfiguration, samePool } from './model-configuration.ts';
-import { ModelResidency } from './model-residency.ts';
-import { type PreparedModel, prepared } from './prepared-model.ts';
-import { type Publication, residentBytes } from './publication.ts';
-import { assertSlotsAdmitted, assertSlotsSupported } from './slot-check.ts';
+import { ModelResidency, type ResidencyServices } from './model-residency.ts';
+import { type PreparedModel, type Publication, prepared, residentBytes } from './publication.ts';
 import { StreamLease } from './stream-lease.ts';
 
-export type { ModelConfiguration } from './model-configuration.ts';
+/** What the entries of a runtime share. */
+export interface EntryServices extends ResidencyServices {
+  /** For configurations that name none; 0 = unbounded. */
+  readonly busyTimeoutMs: number;
+  readonly idleUnloadMs: number;
+  /** Called in the turn of every change of the status, except of what changes with every batch. */
+  readonly onChange: (entry: ModelEntry) => void;
+  readonly watchBatches?: BatchWatch | undefined;
+}
+
+export interface ManagementOptions {
+  /** Ends the wait for the model at once; what has begun is finished. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+export interface ReconfigureOptions extends ManagementOptions {
+  /** @defaultValue 'retire-first' */
+  readonly strategy?: SwapStrategy;
+}
 
 export interface AdmissionOptions {
   /** Ends the wait, for a slot or for the model, at once. */
@@ -53,7 +67,6 @@ export class ModelEntry implements Resident {
   /** @throws {WavepoolError} SLOTS_UNSUPPORTED, CAPACITY_UNVALIDATED, INVALID_REQUEST */
   constructor(id: string, configuration: ModelConfiguration, services: EntryServices) {
     assertConfiguration(configuration);
-    assertSlotsAdmitted(id, configuration, services.slotPolicy);
     const { clock, idleUnloadMs } = services;
     // Everybody who waits for a load listens, and slots bound those; Node takes more than ten for a leak.
     setMaxListeners(0, this.#stop.signal);
@@ -66,8 +79,7 @@ export class ModelEntry implements Resident {
       limitMs: idleUnloadMs,
       onIdle: () => void this.#retireIfIdle().catch(services.onBackgroundError),
     });
-    this.#residency = new ModelResidency({
-      ...services,
+    this.#residency = new ModelResidency(services, {
       id,
       configuration,
       stop: this.#stop.signal,
@@ -171,7 +183,7 @@ export class ModelEntry implements Resident {
   /**
    * Replaces the configuration once earlier work has ended on the old one.
    * @returns whether a pool was replaced
-   * @throws see `ModelManagement.reconfigure`
+   * @throws see `Runtime.reconfigure`
    */
   async reconfigure(
     change: (current: ModelConfiguration) => ModelConfiguration,
@@ -180,26 +192,13 @@ export class ModelEntry implements Resident {
     using _lease = await this.#manage('reconfigure', options);
     const next = change(this.configuration);
     assertConfiguration(next);
-    const residency = this.#residency;
     if (samePool(this.configuration, next)) {
-      residency.adjust(next);
+      this.#residency.adjust(next);
       await this.#initialize();
       return false;
     }
     const replaced = this.resident;
-    const check = { ...this.#services, id: this.id, policy: this.#services.slotPolicy };
-    const loadFirst = options.strategy === 'load-first';
-    await residency.reconfigure(
-      async () => {
-        await assertSlotsSupported(next, residency, check);
-        return loadFirst ? residency.stage(next) : undefined;
-      },
-      async (staged) => {
-        if (staged) return residency.swap(next, staged);
-        await residency.replaceBy(next);
-        await this.#initialize();
-      },
-    );
+    await this.#residency.replace(next, options.strategy);
     return replaced;
   }
 

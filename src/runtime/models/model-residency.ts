@@ -10,30 +10,35 @@
  * weights and sessions are freed as soon as it ends.
  */
 import { toWavepoolError, WavepoolError } from '../../core/errors.ts';
+import type { SwapStrategy } from '../../core/worker/control.ts';
 import type { ModelState } from '../../core/worker/status.ts';
 import type { Clock } from '../clock.ts';
 import type { Engine } from '../engine.ts';
-import { waitFor } from './bounded-wait.ts';
+import { waitFor } from '../waiting.ts';
 import type { LoadGuard, LoadReservation } from './load-guard.ts';
-import type { MemoryEstimate } from './memory-estimate.ts';
-import type { ModelConfiguration } from './model-configuration.ts';
-import { loadPrivately, type Publication, release } from './publication.ts';
+import { type ModelConfiguration, sameSessions } from './model-configuration.ts';
+import { loadPrivately, type Publication, probeCapacity, release } from './publication.ts';
+import { assertSlotsAdmitted, type ModelPolicy } from './slot-policy.ts';
+
+/** What all models of a runtime share. */
+export interface ResidencyServices {
+  readonly engine: Engine;
+  readonly clock: Clock;
+  readonly guard: LoadGuard;
+  readonly policy: ModelPolicy;
+  /** For configurations that name none; 0 = unbounded. */
+  readonly loadTimeoutMs: number;
+  /** What fails where nobody waits: freeing what was abandoned, for example. */
+  readonly onBackgroundError: (error: unknown) => void;
+}
 
 export interface ResidencyOptions {
   readonly id: string;
   readonly configuration: ModelConfiguration;
-  readonly engine: Engine;
-  readonly clock: Clock;
-  readonly guard: LoadGuard;
-  readonly estimate: MemoryEstimate;
-  /** For configurations that name none; 0 = unbounded. */
-  readonly loadTimeoutMs: number;
   /** Ends every wait for a load at once. */
   readonly stop: AbortSignal;
   /** Called in the turn in which a state, a publication or the configuration changed. */
   readonly onChange: () => void;
-  /** What fails where nobody waits: freeing what was abandoned. */
-  readonly onBackgroundError: (error: unknown) => void;
 }
 
 interface Attempt {
@@ -44,7 +49,7 @@ interface Attempt {
 }
 
 /** Made and not published; the reservation lasts until it is, or is freed. */
-export interface Staged {
+interface Staged {
   readonly publication: Publication;
   readonly reservation: LoadReservation;
 }
@@ -55,6 +60,7 @@ interface Standing {
 }
 
 export class ModelResidency {
+  readonly #services: ResidencyServices;
   readonly #options: ResidencyOptions;
   #configuration: ModelConfiguration;
   #standing: Standing = { state: 'unloaded', failure: undefined };
@@ -64,9 +70,12 @@ export class ModelResidency {
   /** Memory that is still to be freed, though nothing of it is published any more. */
   readonly #leaving = new Set<Promise<unknown>>();
 
-  constructor(options: ResidencyOptions) {
+  /** @throws {WavepoolError} SLOTS_UNSUPPORTED, CAPACITY_UNVALIDATED */
+  constructor(services: ResidencyServices, options: ResidencyOptions) {
+    this.#services = services;
     this.#options = options;
     this.#configuration = options.configuration;
+    this.#assertSlots(options.configuration);
   }
 
   get configuration(): ModelConfiguration {
@@ -98,7 +107,7 @@ export class ModelResidency {
    * caller's own load failed.
    */
   async initialize(signal?: AbortSignal): Promise<Publication> {
-    const deadlineMs = this.#options.clock.now() + this.#loadTimeoutMs;
+    const deadlineMs = this.#services.clock.now() + this.#loadTimeoutMs;
     for (;;) {
       if (this.#published) return this.#published;
       const others = this.#attempt;
@@ -110,7 +119,7 @@ export class ModelResidency {
 
   /** Residency ends at once, then the sessions go, then the weights. A load in progress is abandoned. */
   async retire(): Promise<void> {
-    this.abandonLoad();
+    this.#abandonLoad();
     const retired = this.#published;
     this.#published = undefined;
     if (retired) this.#become('unloading');
@@ -122,7 +131,7 @@ export class ModelResidency {
   }
 
   /** Nobody wants what is being loaded; it is freed once it ends. */
-  abandonLoad(): void {
+  #abandonLoad(): void {
     const attempt = this.#attempt;
     if (!attempt) return;
     this.#attempt = undefined;
@@ -143,26 +152,18 @@ export class ModelResidency {
   }
 
   /**
-   * Runs the steps of a replacement as `reconfiguring`; when `prepare` throws, everything is as it was.
-   * @param prepare what may still be refused
-   * @param commit what follows it; its failures leave the new configuration
+   * Replaces the configuration and the pool, in the state `reconfiguring`. What may be refused is refused before anything
+   * is freed; then everything is as it was. What fails later is left as the strategy says (`SwapStrategy`).
+   * @throws {WavepoolError} SLOTS_UNSUPPORTED, CAPACITY_UNVALIDATED, INSUFFICIENT_MEMORY, or why the new weights are
+   * unusable
    */
-  async reconfigure<T>(prepare: () => Promise<T>, commit: (prepared: T) => Promise<void>) {
-    const before = this.#standing;
-    this.#become('reconfiguring');
-    let prepared: T;
-    try {
-      prepared = await prepare();
-    } catch (thrown) {
-      // A load that nobody waited for may have ended meanwhile.
-      if (this.#published) this.#become('ready');
-      else if (this.#attempt) this.#become('loading');
-      else if (this.state === 'reconfiguring') this.#become(before.state, before.failure);
-      throw thrown;
-    }
+  async replace(next: ModelConfiguration, strategy: SwapStrategy = 'retire-first'): Promise<void> {
+    this.#assertSlots(next);
+    const staged = await this.#prepare(next, strategy);
     this.#become('reconfiguring');
     try {
-      await commit(prepared);
+      if (staged) await this.#swap(next, staged);
+      else await this.#retireAndLoad(next);
     } catch (thrown) {
       if (this.state === 'reconfiguring') {
         if (this.#attempt) this.#become('loading');
@@ -172,9 +173,57 @@ export class ModelResidency {
     }
   }
 
-  /** Frees the old pool, then takes the new configuration: nothing is published meanwhile. */
-  async replaceBy(next: ModelConfiguration): Promise<void> {
-    this.abandonLoad();
+  /** What can be refused without any harm. @returns the new publication for `load-first` */
+  async #prepare(next: ModelConfiguration, strategy: SwapStrategy): Promise<Staged | undefined> {
+    const before = this.#standing;
+    this.#become('reconfiguring');
+    try {
+      // One slot is always supported, so nothing is asked for it.
+      if (next.slots > 1) this.#assertSlots(next, await this.#supportedSlots(next));
+      return strategy === 'load-first' ? await this.#stage(next) : undefined;
+    } catch (thrown) {
+      // A load that nobody waited for may have ended meanwhile.
+      if (this.#published) this.#become('ready');
+      else if (this.#attempt) this.#become('loading');
+      else if (this.state === 'reconfiguring') this.#become(before.state, before.failure);
+      throw thrown;
+    }
+  }
+
+  #assertSlots(next: ModelConfiguration, supported?: number): void {
+    const { policy } = this.#services;
+    assertSlotsAdmitted({
+      model: this.#options.id,
+      slots: next.slots,
+      evidence: policy.evidence(this.#options.id, next),
+      unvalidatedSlots: policy.unvalidatedSlots,
+      supported,
+    });
+  }
+
+  /** Slots that the family supports: told by the live pool, by the plan, or by a session that is made to be asked. */
+  async #supportedSlots(next: ModelConfiguration): Promise<number> {
+    const { engine, policy } = this.#services;
+    const published = this.#published;
+    if (published && sameSessions(this.#configuration, next)) return published.pool.capacity;
+    const plan = await policy.plan(next);
+    if (plan !== undefined) return plan.capacity;
+    const probed = { ...next, slots: 1 };
+    using _reservation = await this.#reserve(probed, true);
+    if (published && this.#configuration.path === next.path) {
+      return await probeCapacity(published.model, probed);
+    }
+    const model = await engine.loadModel(next.path);
+    try {
+      return await probeCapacity(model, probed);
+    } finally {
+      await model.close();
+    }
+  }
+
+  /** Frees the old pool, takes the new configuration, then loads it: nothing is published meanwhile. */
+  async #retireAndLoad(next: ModelConfiguration): Promise<void> {
+    this.#abandonLoad();
     const retired = this.#published;
     this.#published = undefined;
     this.#options.onChange();
@@ -183,25 +232,26 @@ export class ModelResidency {
     } finally {
       this.adjust(next);
     }
+    await this.initialize();
   }
 
-  /** What `next` would be, made beside what is published. @throws why it could not be; all is as before. */
-  async stage(next: ModelConfiguration): Promise<Staged> {
-    const making = this.#stage(next);
-    const deadlineMs = this.#options.clock.now() + this.#loadTimeoutMs;
+  /** Makes the new weights and pool beside what is published. @throws why that failed; all is as before. */
+  async #stage(next: ModelConfiguration): Promise<Staged> {
+    const making = this.#loadStaged(next);
+    const deadlineMs = this.#services.clock.now() + this.#loadTimeoutMs;
     try {
       return await this.#wait(making, deadlineMs, undefined);
     } catch (thrown) {
       void this.#leave(making.then(discard, () => undefined)).catch(
-        this.#options.onBackgroundError,
+        this.#services.onBackgroundError,
       );
       throw thrown;
     }
   }
 
   /** Publishes what was staged in place of the old pool, in one turn; then frees that one. */
-  async swap(next: ModelConfiguration, staged: Staged): Promise<void> {
-    this.abandonLoad();
+  async #swap(next: ModelConfiguration, staged: Staged): Promise<void> {
+    this.#abandonLoad();
     const retired = this.#published;
     this.#configuration = next;
     this.#publish(staged.publication);
@@ -209,15 +259,12 @@ export class ModelResidency {
     if (retired) await this.#leave(release(retired));
   }
 
-  /** Memory for something private beside what is published. @throws {WavepoolError} INSUFFICIENT_MEMORY */
-  async reserve(next: ModelConfiguration, staging: boolean): Promise<LoadReservation> {
-    const { id, guard, estimate } = this.#options;
-    const bytes = guard.watchesMemory ? await estimate(next) : undefined;
-    return guard.admit({ id, bytes, staging });
+  #reserve(configuration: ModelConfiguration, staging: boolean): Promise<LoadReservation> {
+    return this.#services.guard.admit({ id: this.#options.id, configuration, staging });
   }
 
   get #loadTimeoutMs(): number {
-    return this.#configuration.loadTimeoutMs ?? this.#options.loadTimeoutMs;
+    return this.#configuration.loadTimeoutMs ?? this.#services.loadTimeoutMs;
   }
 
   #beginLoad(): Attempt {
@@ -238,10 +285,10 @@ export class ModelResidency {
     try {
       const configuration = this.#configuration;
       // Kept until the model is resident, so that it counts at every moment.
-      using reservation = await this.reserve(configuration, false);
+      using reservation = await this.#reserve(configuration, false);
       attempt.reservation = reservation;
       if (attempt.abandoned) return undefined;
-      const publication = await loadPrivately(this.#options.engine, configuration);
+      const publication = await loadPrivately(this.#services.engine, configuration);
       if (attempt.abandoned) {
         await release(publication);
       } else {
@@ -251,7 +298,7 @@ export class ModelResidency {
       return undefined;
     } catch (thrown) {
       if (attempt.abandoned) {
-        this.#options.onBackgroundError(thrown);
+        this.#services.onBackgroundError(thrown);
         return undefined;
       }
       const failure = toWavepoolError(thrown);
@@ -261,11 +308,11 @@ export class ModelResidency {
     }
   }
 
-  async #stage(next: ModelConfiguration): Promise<Staged> {
+  async #loadStaged(next: ModelConfiguration): Promise<Staged> {
     // A model that is not loaded takes a place when it is.
-    const reservation = await this.reserve(next, this.#published !== undefined);
+    const reservation = await this.#reserve(next, this.#published !== undefined);
     try {
-      return { publication: await loadPrivately(this.#options.engine, next), reservation };
+      return { publication: await loadPrivately(this.#services.engine, next), reservation };
     } catch (thrown) {
       reservation[Symbol.dispose]();
       throw thrown;
@@ -273,7 +320,8 @@ export class ModelResidency {
   }
 
   #wait<T>(work: Promise<T>, deadlineMs: number, signal: AbortSignal | undefined): Promise<T> {
-    const { id, clock, stop } = this.#options;
+    const { id, stop } = this.#options;
+    const { clock } = this.#services;
     const limitMs = this.#loadTimeoutMs;
     const expired = () => new WavepoolError('MODEL_LOAD_TIMEOUT', `${id} took over ${limitMs} ms`);
     const timeoutMs = limitMs > 0 ? Math.max(1, deadlineMs - clock.now()) : 0;

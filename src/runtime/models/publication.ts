@@ -1,6 +1,13 @@
 /** A loaded model with its pool: made privately, published whole, freed sessions before weights. */
 import { WavepoolError } from '../../core/errors.ts';
-import type { Engine, LoadedModel, PoolOptions, SessionPool } from '../engine.ts';
+import type {
+  Engine,
+  LoadedModel,
+  ModelInfo,
+  PoolOptions,
+  SessionPool,
+  TaskState,
+} from '../engine.ts';
 import { type ModelConfiguration, poolOptions } from './model-configuration.ts';
 
 export interface Publication {
@@ -38,7 +45,22 @@ export async function release({ model, pool }: Publication): Promise<void> {
   }
 }
 
-/** What a primary session of these options advertises: one is made, asked and destroyed; no clone exists. */
+/** What a request needs of a model before its first batch. */
+export interface PreparedModel {
+  readonly info: ModelInfo;
+  /**
+   * A fresh one for a task that keeps state. It belongs to the request, not to the pool: it stays valid when the model
+   * is unloaded and loaded again, and under another configuration of the same family.
+   */
+  readonly state: TaskState | undefined;
+}
+
+export function prepared(model: LoadedModel): PreparedModel {
+  const { info } = model;
+  return { info, state: info.stateful ? model.createState() : undefined };
+}
+
+/** The capacity that a primary session of these options advertises: one session is made, asked and destroyed. */
 export async function probeCapacity(
   model: LoadedModel,
   configuration: ModelConfiguration,
@@ -51,7 +73,7 @@ export async function probeCapacity(
   }
 }
 
-/** As the family accounts for it. */
+/** Bytes of the weights and of all sessions, as the family accounts for them. */
 export function residentBytes({ model, pool }: Publication): number {
   return pool.sessionBytes.reduce((sum, bytes) => sum + bytes, model.info.weightBytes);
 }

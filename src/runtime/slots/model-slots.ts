@@ -7,11 +7,9 @@
  * the event loop; only the waiting is asynchronous.
  */
 import { WavepoolError } from '../../core/errors.ts';
-import { isOverdue, overdue, waitedTooLong } from '../busy.ts';
-import { cancellation } from '../cancellation.ts';
 import type { Clock, Timer } from '../clock.ts';
-import { ManagementLease, RunLease } from './leases.ts';
-import { PendingReservation, type Reservation } from './reservation.ts';
+import { cancellation, isOverdue, overdue, waitedTooLong } from '../waiting.ts';
+import { ManagementLease, PendingReservation, type Reservation, RunLease } from './leases.ts';
 
 /** Most slots of one model, whatever its family supports. */
 export const MAX_SLOTS = 16;
@@ -36,8 +34,6 @@ export interface SlotsState {
 
 export interface ModelSlotsOptions {
   readonly clock: Clock;
-  /** Most waiting requests (managers are exempt); 0 = unbounded. @defaultValue 0 */
-  readonly maxWaiting?: number | undefined;
   /** Called in the turn in which a manager joined, left, was granted the model or gave it back; must not throw. */
   readonly onManagersChange?: (() => void) | undefined;
 }
@@ -55,7 +51,6 @@ interface Waiter {
 
 export class ModelSlots {
   readonly #clock: Clock;
-  readonly #maxWaiting: number;
   readonly #barrierListeners: (() => void)[] = [];
   readonly #queue: Waiter[] = [];
   /** By slot: when it was granted; undefined = free. */
@@ -67,7 +62,6 @@ export class ModelSlots {
 
   constructor(options: ModelSlotsOptions) {
     this.#clock = options.clock;
-    this.#maxWaiting = options.maxWaiting ?? 0;
     this.#onManagersChange = options.onManagersChange ?? (() => undefined);
   }
 
@@ -92,16 +86,13 @@ export class ModelSlots {
 
   /**
    * Waits for a slot: the lowest free one at once, else in turn.
-   * @throws {WavepoolError} BUSY_TIMEOUT, BUSY_OVERDUE, QUEUE_FULL, CANCELLED
+   * @throws {WavepoolError} BUSY_TIMEOUT, BUSY_OVERDUE, CANCELLED
    */
   acquireRun(options: WaitOptions): Promise<RunLease> {
     return new Promise((resolve, reject) => {
       if (options.signal?.aborted) throw cancellation(options.signal);
       const refusal = this.refusal(options);
       if (refusal) throw refusal;
-      if (this.#isFull()) {
-        throw new WavepoolError('QUEUE_FULL', `${this.#maxWaiting} requests wait already`);
-      }
       this.#join(options, { kind: 'request', grant: resolve }, reject);
     });
   }
@@ -213,10 +204,6 @@ export class ModelSlots {
       this.#queue.length === 0 &&
       this.#since.includes(undefined)
     );
-  }
-
-  #isFull(): boolean {
-    return this.#maxWaiting > 0 && this.#waiting('request') >= this.#maxWaiting;
   }
 
   #announceBarrier(): void {

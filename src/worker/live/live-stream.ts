@@ -11,7 +11,6 @@
 import { setMaxListeners } from 'node:events';
 import { toWavepoolError, WavepoolError } from '../../core/errors.ts';
 import type { VadOptions } from '../../core/job/job.ts';
-import { cancellation } from '../../runtime/cancellation.ts';
 import { type Clock, systemClock, type Timer } from '../../runtime/clock.ts';
 import {
   type LiveAudio,
@@ -24,6 +23,7 @@ import {
 import type { ModelEntry } from '../../runtime/models/model-entry.ts';
 import type { StreamLease } from '../../runtime/models/stream-lease.ts';
 import type { Runtime } from '../../runtime/runtime.ts';
+import { cancellation } from '../../runtime/waiting.ts';
 import {
   createSegmenter,
   type SpeechSegment,

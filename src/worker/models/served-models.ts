@@ -4,20 +4,22 @@ import type { WorkerModel, WorkerSettings } from '../../core/worker/worker-setti
 import { InstalledModels } from '../../models/installed/installed-models.ts';
 import type { BatchWatch } from '../../runtime/batches/batcher.ts';
 import { systemClock } from '../../runtime/clock.ts';
-import type { Engine } from '../../runtime/engine.ts';
+import type { Engine, ModelPlanner } from '../../runtime/engine.ts';
 import type { ModelConfiguration } from '../../runtime/models/model-configuration.ts';
 import type { ModelEntry } from '../../runtime/models/model-entry.ts';
-import type { ModelPlanner } from '../../runtime/models/model-plan.ts';
 import { Runtime } from '../../runtime/runtime.ts';
 import { DecodeAllowance } from '../audio/decode-allowance.ts';
 import { liveDetectorConfiguration } from '../live/live-detector.ts';
 import { DECODE_STEP_SECONDS } from '../speech/speech-search.ts';
-import { LONGEST_SEGMENT_SECONDS, recognizerConfiguration } from './model-settings.ts';
-import { EvidenceSlots } from './slot-admission.ts';
+import { EvidencePolicy } from './evidence-policy.ts';
 
 /** Decoded audio that all jobs of a worker hold ahead of recognition: 10 minutes are 38 MB. */
 const DECODED_SECONDS = 600;
 const DETECTOR_BATCH = 16;
+/** The longest segment any family takes is well below this. */
+const LONGEST_SEGMENT_SECONDS = 30;
+/** A batch of a recognizer waits this long for company while jobs are still producing segments. */
+const RECOGNIZER_WAIT_MS = 20;
 
 export interface ServedModels {
   readonly runtime: Runtime;
@@ -31,8 +33,6 @@ export interface ServedModels {
    * @throws {WavepoolError} MODEL_UNKNOWN when its weights are not there
    */
   readonly defaultsOf: (model: string) => Promise<ModelConfiguration>;
-  /** Slots that evidence admits for a model. */
-  readonly admits: (model: string) => number;
 }
 
 export interface ServedModelsOptions {
@@ -55,32 +55,30 @@ export async function openServedModels(
   { planner, watchBatches, onBackgroundError }: ServedModelsOptions,
 ): Promise<ServedModels> {
   const { maxLoadedModels, idleUnloadMs, minFreeMemoryMb, unvalidatedSlots } = settings;
-  const slotPolicy = new EvidenceSlots(unvalidatedSlots, { engine, planner });
+  const policy = new EvidencePolicy(unvalidatedSlots, { engine, planner });
   const runtime = new Runtime(engine, systemClock, {
     // Detectors are in memory beside those that are counted.
     maxLoadedModels: maxLoadedModels === 0 ? 0 : maxLoadedModels + detectorCount(settings),
     idleUnloadMs,
     minFreeMemoryBytes: minFreeMemoryMb * 2 ** 20,
     busyTimeoutMs: 0,
-    slotPolicy,
-    planner,
+    policy,
     watchBatches,
     onBackgroundError,
   });
   try {
     const detector = runtime.register(settings.detector.id, detectorConfiguration(settings));
     for (const model of settings.models) {
-      await slotPolicy.admit(model);
+      await policy.admit(model);
       if (model.id === settings.detector.id) continue;
       runtime.register(model.id, servedConfiguration(model, settings));
     }
     if (!settings.lazy) await runtime.loadEagerly();
     // Loaded by its first stream: many workers never have one.
-    const liveDetector = await registerLive(runtime, settings, slotPolicy);
-    await learnLoaded(runtime, settings, slotPolicy);
+    const liveDetector = await registerLive(runtime, settings, policy);
+    await learnLoaded(runtime, settings, policy);
     const defaultsOf = (model: string) => defaultConfiguration(model, settings);
-    const admits = (model: string) => slotPolicy.most(model);
-    return { runtime, detector, liveDetector, allowance: decodeAllowance(), defaultsOf, admits };
+    return { runtime, detector, liveDetector, allowance: decodeAllowance(), defaultsOf };
   } catch (error) {
     await runtime.close();
     throw error;
@@ -95,11 +93,11 @@ function detectorCount({ liveStreams }: WorkerSettings): number {
 async function registerLive(
   runtime: Runtime,
   { detector: { id, path }, liveStreams }: WorkerSettings,
-  slotPolicy: EvidenceSlots,
+  policy: EvidencePolicy,
 ): Promise<ModelEntry | undefined> {
   if (liveStreams === 0) return undefined;
   const liveId = `${id}~live`;
-  const streams = await slotPolicy.admitStreams({ liveId, id, path, streams: liveStreams });
+  const streams = await policy.admitStreams({ liveId, id, path, streams: liveStreams });
   return runtime.register(liveId, liveDetectorConfiguration({ path, streams, busyTimeoutMs: 0 }));
 }
 
@@ -107,11 +105,11 @@ async function registerLive(
 async function learnLoaded(
   runtime: Runtime,
   { models }: WorkerSettings,
-  slotPolicy: EvidenceSlots,
+  policy: EvidencePolicy,
 ): Promise<void> {
   for (const model of models) {
     const entry = runtime.entry(model.id);
-    if (entry.resident) await slotPolicy.learn(model, entry.model.info);
+    if (entry.resident) await policy.learn(model, entry.model.info);
   }
 }
 
@@ -139,8 +137,21 @@ function detectorConfiguration(settings: WorkerSettings): ModelConfiguration {
   };
 }
 
-function servedConfiguration(model: WorkerModel, { maxQueued }: WorkerSettings) {
-  return { ...recognizerConfiguration(model), maxQueued };
+function servedConfiguration(
+  { path, slots, batch, threads, busyTimeoutMs }: Omit<WorkerModel, 'id'>,
+  { maxQueued }: WorkerSettings,
+): ModelConfiguration {
+  return {
+    path,
+    mode: 'offline',
+    slots,
+    threads,
+    maxBatch: batch,
+    maxAudioSeconds: batch * LONGEST_SEGMENT_SECONDS,
+    maxWaitMs: RECOGNIZER_WAIT_MS,
+    busyTimeoutMs,
+    maxQueued,
+  };
 }
 
 async function defaultConfiguration(
@@ -158,5 +169,5 @@ async function defaultConfiguration(
     const detail = `${id} is not in the models directory; run \`wavepool models pull ${id}\` there`;
     throw new WavepoolError('MODEL_UNKNOWN', detail);
   }
-  return servedConfiguration({ ...first, id, path: installed.path, slots: 1 }, settings);
+  return servedConfiguration({ ...first, path: installed.path, slots: 1 }, settings);
 }

@@ -2,18 +2,16 @@
 import { expect } from 'vitest';
 import { WavepoolError } from '../../../src/core/errors.ts';
 import type { ModelConfiguration } from '../../../src/runtime/models/model-configuration.ts';
-import type { ModelPlanner } from '../../../src/runtime/models/model-plan.ts';
+import { FAMILY_DECIDES, type ModelPolicy } from '../../../src/runtime/models/slot-policy.ts';
 import type { RuntimeOptions } from '../../../src/runtime/runtime.ts';
-import { gateFor, lifecycle } from '../lifecycle-fixture.ts';
+import { gateFor, lifecycle, plan } from '../lifecycle-fixture.ts';
 import { turn } from '../manual-clock.ts';
 import { type Seen, watch } from '../slots/slots-fixture.ts';
 
 /** Answers for capacity, so that no session is made for the question. */
-const PLANNER: ModelPlanner = {
-  planModel: (path) => {
-    const info = { name: path } as Awaited<ReturnType<ModelPlanner['planModel']>>['info'];
-    return Promise.resolve({ info, capacity: 8, weightBytes: 1, sessionBytes: 1 });
-  },
+const POLICY: ModelPolicy = {
+  ...FAMILY_DECIDES,
+  plan: ({ path }) => Promise.resolve(plan(path)),
 };
 
 /** What a status says when nothing is leased, queued or leaving. */
@@ -50,7 +48,7 @@ export function expectAllSucceeded(seen: readonly Seen<unknown>[]): void {
 }
 
 function models(slots: number, options: RuntimeOptions) {
-  const all = lifecycle({ planner: PLANNER, ...options });
+  const all = lifecycle({ policy: POLICY, ...options });
   const { engine, register, runtime, submit } = all;
   for (const id of ['a', 'b']) register(id, { slots });
   const poolsOf = (path: string) => {

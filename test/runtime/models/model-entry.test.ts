@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, test } from 'vitest';
 import { WavepoolError } from '../../../src/core/errors.ts';
 import { ModelStatus, RuntimeStatus } from '../../../src/core/worker/status.ts';
-import type { ModelConfiguration } from '../../../src/runtime/models/model-entry.ts';
+import type { ModelConfiguration } from '../../../src/runtime/models/model-configuration.ts';
 import { Runtime } from '../../../src/runtime/runtime.ts';
 import { segment } from '../batches/batcher-fixture.ts';
 import { DoubleEngine } from '../engine-double.ts';

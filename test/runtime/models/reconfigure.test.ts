@@ -2,8 +2,8 @@
 import { afterEach, describe, expect, test } from 'vitest';
 import { WavepoolError } from '../../../src/core/errors.ts';
 import type { ModelConfiguration } from '../../../src/runtime/models/model-configuration.ts';
-import type { ModelPlanner } from '../../../src/runtime/models/model-plan.ts';
-import { expectAllOver, gate, gateFor, lifecycle } from '../lifecycle-fixture.ts';
+import { FAMILY_DECIDES, type ModelPolicy } from '../../../src/runtime/models/slot-policy.ts';
+import { expectAllOver, gate, gateFor, lifecycle, plan } from '../lifecycle-fixture.ts';
 import { turn } from '../manual-clock.ts';
 import { failure, watch } from '../slots/slots-fixture.ts';
 
@@ -109,17 +109,16 @@ describe('before the commit', () => {
     expect(engine.live).toEqual({ weights: 1, sessions: 1 });
   });
 
-  test('a planner answers from metadata: nothing is loaded for the question', async () => {
-    const info = { name: 'planned' } as Awaited<ReturnType<ModelPlanner['planModel']>>['info'];
-    const plan = { info, capacity: 3, weightBytes: 10, sessionBytes: 5 };
+  test('a plan answers from metadata: nothing is loaded for the question', async () => {
     const asked: unknown[] = [];
-    const planner: ModelPlanner = {
-      planModel: (path, options) => {
-        asked.push([path, options]);
-        return Promise.resolve(plan);
+    const policy: ModelPolicy = {
+      ...FAMILY_DECIDES,
+      plan: ({ path, mode, threads, maxBatch }) => {
+        asked.push([path, { mode, threads, maxBatch }]);
+        return Promise.resolve({ ...plan('planned'), capacity: 3 });
       },
     };
-    const { engine, runtime, status } = await loaded(1, { planner });
+    const { engine, runtime, status } = await loaded(1, { policy });
     await expect(runtime.reconfigure('a', to({ slots: 4, path: 'b.gguf' }))).rejects.toEqual(
       failure('SLOTS_UNSUPPORTED', 'supports 3'),
     );
@@ -131,14 +130,16 @@ describe('before the commit', () => {
 
   test('L24 a count without evidence is refused unless the operator takes it', async () => {
     const evidence = (id: string) => (id === 'a' ? 2 : 1);
-    const strict = await loaded(1, { slotPolicy: { unvalidated: false, evidence } });
+    const strict = await loaded(1, {
+      policy: { ...FAMILY_DECIDES, unvalidatedSlots: 0, evidence },
+    });
     await strict.runtime.reconfigure('a', to({ slots: 2 }));
     await expect(strict.runtime.reconfigure('a', to({ slots: 3 }))).rejects.toEqual(
       failure('CAPACITY_UNVALIDATED', 'wavepool models validate a --slots 3'),
     );
     expect(() => strict.register('b', { slots: 2 })).toThrow(failure('CAPACITY_UNVALIDATED'));
     expect(strict.register('b', { slots: 1 }).state).toBe('unloaded');
-    const taken = await loaded(1, { slotPolicy: { unvalidated: true, evidence: () => 1 } });
+    const taken = await loaded(1, { policy: { ...FAMILY_DECIDES, evidence: () => 1 } });
     await taken.runtime.reconfigure('a', to({ slots: 3 }));
     expect(taken.status('a').slots).toBe(3);
   });

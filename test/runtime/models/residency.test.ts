@@ -3,8 +3,8 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
-import type { ModelPlanner } from '../../../src/runtime/models/model-plan.ts';
-import { expectAllOver, gate, gateFor, lifecycle } from '../lifecycle-fixture.ts';
+import { FAMILY_DECIDES, type ModelPolicy } from '../../../src/runtime/models/slot-policy.ts';
+import { expectAllOver, gate, gateFor, lifecycle, plan } from '../lifecycle-fixture.ts';
 import { turn } from '../manual-clock.ts';
 import { failure, watch } from '../slots/slots-fixture.ts';
 
@@ -189,14 +189,14 @@ describe('idle models', () => {
 describe('the memory guard', () => {
   const files = (megabytes: Record<string, number>, options: Parameters<typeof lifecycle>[0]) => {
     const sizes = new Map(Object.entries(megabytes));
-    const planner: ModelPlanner = {
-      planModel: (file) => {
-        const bytes = (sizes.get(file) ?? 0) * MIB;
-        const info = { name: file } as Awaited<ReturnType<ModelPlanner['planModel']>>['info'];
-        return Promise.resolve({ info, capacity: 8, weightBytes: bytes, sessionBytes: MIB });
+    const policy: ModelPolicy = {
+      ...FAMILY_DECIDES,
+      plan: ({ path: file }) => {
+        const weightBytes = (sizes.get(file) ?? 0) * MIB;
+        return Promise.resolve({ ...plan(file, weightBytes), sessionBytes: MIB });
       },
     };
-    return lifecycle({ planner, ...options });
+    return lifecycle({ policy, ...options });
   };
 
   test('weights and a session per slot must fit with the headroom left free', async () => {
@@ -296,7 +296,7 @@ describe('the memory guard', () => {
     expect(seen.value).toBeDefined();
   });
 
-  describe('without a planner', () => {
+  describe('without a plan', () => {
     let folder = '';
     afterEach(() => rmSync(folder, { recursive: true, force: true }));
     const guarded = (place: string, freeMiB: number) => {

@@ -232,19 +232,6 @@ describe('order', () => {
     waiting.value?.release();
     slots.tryAcquire()?.release();
   });
-
-  test('beyond the bound on waiters a request is refused, and managers are exempt', async () => {
-    const { slots } = model(1, { maxWaiting: 1 });
-    const [held] = await occupy(slots, 1);
-    const waiting = watch(slots.acquireRun(request()));
-    await expect(slots.acquireRun(request())).rejects.toEqual(failure('QUEUE_FULL', '1 requests'));
-    const managing = watch(slots.acquire(manager()));
-    held?.release();
-    await turn();
-    waiting.value?.release();
-    await turn();
-    managing.value?.release();
-  });
 });
 
 describe('reservations', () => {

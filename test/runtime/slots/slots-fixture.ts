@@ -7,9 +7,9 @@ import { ManualClock } from '../manual-clock.ts';
 const opened: { clock: ManualClock; slots: ModelSlots }[] = [];
 
 /** Slots on a clock of their own; `expectNothingHeld` checks them after the test. */
-export function model(count: number, options: { maxWaiting?: number } = {}) {
+export function model(count: number) {
   const clock = new ManualClock();
-  const slots = new ModelSlots({ clock, ...options });
+  const slots = new ModelSlots({ clock });
   slots.configure(count);
   opened.push({ clock, slots });
   return { clock, slots };

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { effectiveBusyTimeoutMs, isOverdue } from '../../src/runtime/busy.ts';
+import { effectiveBusyTimeoutMs, isOverdue } from '../../src/runtime/waiting.ts';
 
 test.each([
   ['none means the ceiling', 900, undefined, 900],

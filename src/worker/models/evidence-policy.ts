@@ -1,20 +1,18 @@
-/** How many sessions of a model a worker may publish: what the family supports, evidence admits, and memory holds. */
+/** The slot policy of a worker: more than one slot needs evidence, or an operator who does without, and enough memory. */
 import { WavepoolError } from '../../core/errors.ts';
 import type { EvidenceMode } from '../../core/evidence/evidence.ts';
 import { sha256OfFile } from '../../core/files/file-hash.ts';
 import type { WorkerModel } from '../../core/worker/worker-settings.ts';
 import { measuredSessionBytes } from '../../models/evidence/admission.ts';
 import { EvidenceStore, type ModelAdmission } from '../../models/evidence/evidence-store.ts';
-import type { Engine, ModelInfo } from '../../runtime/engine.ts';
-import type { ModelConfiguration } from '../../runtime/models/model-configuration.ts';
-import type { ModelPlan, ModelPlanner } from '../../runtime/models/model-plan.ts';
-import type { SlotPolicy } from '../../runtime/models/slot-check.ts';
-import { admittedSlots } from '../../runtime/slots/capacity.ts';
+import type { Engine, ModelInfo, ModelPlan, ModelPlanner } from '../../runtime/engine.ts';
+import { type ModelConfiguration, poolOptions } from '../../runtime/models/model-configuration.ts';
+import { assertSlotsAdmitted, type ModelPolicy } from '../../runtime/models/slot-policy.ts';
 
 /** What the rest of a worker needs while its sessions work: decoded audio, the detector, JavaScript. */
 const SPARE_BYTES = 64 * 2 ** 20;
 
-export interface SlotAdmissionServices {
+export interface EvidencePolicyServices {
   readonly engine: Engine;
   /** Tells what a model needs without loading it; without one, a session is made to see. */
   readonly planner?: ModelPlanner | undefined;
@@ -29,6 +27,7 @@ export function evidenceMode(batch: number): EvidenceMode {
   return batch > 1 ? 'batch' : 'offline';
 }
 
+/** The evidence for one model, as it was started. */
 interface Learned {
   readonly path: string;
   readonly mode: EvidenceMode;
@@ -46,44 +45,57 @@ export interface LiveModel {
   readonly streams: number;
 }
 
-/** The counts that models of this worker may have: when it starts, and in later changes of their configuration. */
-export class EvidenceSlots implements SlotPolicy {
-  /** Counts that the operator takes are told as if evidence admitted them, and no others. */
-  readonly unvalidated = false;
-  readonly #unvalidatedSlots: number;
-  readonly #services: SlotAdmissionServices;
+export class EvidencePolicy implements ModelPolicy {
+  readonly unvalidatedSlots: number;
+  readonly #services: EvidencePolicyServices;
   readonly #learned = new Map<string, Learned>();
 
   /** @param unvalidatedSlots counts up to this one need no evidence */
-  constructor(unvalidatedSlots: number, services: SlotAdmissionServices) {
-    this.#unvalidatedSlots = unvalidatedSlots;
+  constructor(unvalidatedSlots: number, services: EvidencePolicyServices) {
+    this.unvalidatedSlots = unvalidatedSlots;
     this.#services = services;
   }
 
+  /** Covers the weights and the batches that the model was started with; others have no evidence. */
+  evidence(id: string, configuration?: ModelConfiguration): number {
+    const learned = this.#learned.get(id);
+    if (learned === undefined) return 1;
+    if (configuration === undefined) return learned.count;
+    const { path, mode, maxBatch } = configuration;
+    const wanted = mode === 'streaming' ? mode : evidenceMode(maxBatch);
+    const isCovered = path === learned.path && maxBatch <= learned.batch && wanted === learned.mode;
+    return isCovered ? learned.count : 1;
+  }
+
+  async plan(configuration: ModelConfiguration): Promise<ModelPlan | undefined> {
+    const { slots, ...options } = poolOptions(configuration);
+    return this.#services.planner?.planModel(configuration.path, options);
+  }
+
   /**
-   * The slots to start with. One is always admitted, and nothing is looked at for it. For more, what the family supports
-   * and what a session costs is told by the planner, or by one session that is gone again afterwards.
+   * Checks the slots that a model is started with, and remembers the evidence for it. One slot is always admitted, and
+   * nothing is looked at for it. For more, the planner tells what the family supports and what a session costs, or one
+   * session that is gone again afterwards.
    * @throws {WavepoolError} SLOTS_UNSUPPORTED, CAPACITY_UNVALIDATED, INSUFFICIENT_MEMORY, or why the model cannot be loaded
    */
-  async admit(model: WorkerModel): Promise<number> {
-    if (model.slots === 1) return 1;
+  async admit(model: WorkerModel): Promise<void> {
+    if (model.slots === 1) return;
     const { engine, planner, availableBytes = () => process.availableMemory() } = this.#services;
     const plan = await (planner ? planned(planner, model) : probed(engine, model));
     const admission = await this.#ask(model, plan.info);
-    const slots = admittedSlots({
+    assertSlotsAdmitted({
       model: model.id,
-      requested: model.slots,
+      slots: model.slots,
       evidence: admission.count,
+      unvalidatedSlots: this.unvalidatedSlots,
+      supported: plan.capacity,
       reason: admission.reason,
       validateOptions: model.batch > 1 ? `--batch ${model.batch}` : '--mode offline',
-      unvalidated: model.slots <= this.#unvalidatedSlots,
-      advertised: plan.capacity,
     });
     const { record } = admission;
     const measured = record === undefined ? 0 : (measuredSessionBytes(record) ?? 0);
     const sessionBytes = Math.max(plan.sessionBytes, measured);
     requireMemory(model, { ...plan, sessionBytes }, availableBytes());
-    return slots;
   }
 
   /**
@@ -111,7 +123,7 @@ export class EvidenceSlots implements SlotPolicy {
   }
 
   get #least(): number {
-    return Math.max(1, this.#unvalidatedSlots);
+    return Math.max(1, this.unvalidatedSlots);
   }
 
   /** Looks up what a model that started with one slot may be given later. */
@@ -119,20 +131,6 @@ export class EvidenceSlots implements SlotPolicy {
     if (this.#learned.has(model.id)) return;
     const store = this.#store(model);
     if (await store.holds(model.id, evidenceMode(model.batch))) await this.#ask(model, info);
-  }
-
-  /** For the batches and the weights that the model started with; others are unknown, which is one. */
-  evidence(id: string, { path, mode, maxBatch }: ModelConfiguration): number {
-    const least = this.#least;
-    const learned = this.#learned.get(id);
-    if (learned === undefined || learned.path !== path || maxBatch > learned.batch) return least;
-    const wanted = mode === 'streaming' ? mode : evidenceMode(maxBatch);
-    return wanted === learned.mode ? Math.max(least, learned.count) : least;
-  }
-
-  /** What evidence admits for the model as it was started, at most. */
-  most(id: string): number {
-    return this.#learned.get(id)?.count ?? 1;
   }
 
   async #ask(model: WorkerModel, info: ModelInfo): Promise<ModelAdmission> {
@@ -161,7 +159,7 @@ function planned(planner: ModelPlanner, { path, threads, batch }: WorkerModel): 
   return planner.planModel(path, { mode: 'offline', threads, maxBatch: batch });
 }
 
-/** What one session says, and its model. */
+/** What a session tells that is made to be asked. */
 async function probed(engine: Engine, { path, threads, batch }: WorkerModel): Promise<ModelPlan> {
   const loaded = await engine.loadModel(path);
   try {

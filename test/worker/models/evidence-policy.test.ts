@@ -6,7 +6,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { sha256OfFile } from '../../../src/core/files/file-hash.ts';
 import type { WorkerModel } from '../../../src/core/worker/worker-settings.ts';
 import { EvidenceStore } from '../../../src/models/evidence/evidence-store.ts';
-import { EvidenceSlots } from '../../../src/worker/models/slot-admission.ts';
+import { EvidencePolicy } from '../../../src/worker/models/evidence-policy.ts';
 import { count, frameworkOf, record, start } from '../../models/evidence/evidence-records.ts';
 import { DoubleEngine } from '../../runtime/engine-double.ts';
 
@@ -54,8 +54,8 @@ async function validated(most: number): Promise<void> {
   await evidence.writeFramework(frameworkOf('double'));
 }
 
-function slots(unvalidated = 0, availableMib = 10_000): EvidenceSlots {
-  return new EvidenceSlots(unvalidated, {
+function slots(unvalidated = 0, availableMib = 10_000): EvidencePolicy {
+  return new EvidencePolicy(unvalidated, {
     engine,
     evidence,
     availableBytes: () => availableMib * MIB,
@@ -63,7 +63,7 @@ function slots(unvalidated = 0, availableMib = 10_000): EvidenceSlots {
 }
 
 test('one slot is admitted without a look at anything', async () => {
-  expect(await slots().admit(model({ slots: 1 }))).toBe(1);
+  await slots().admit(model({ slots: 1 }));
   expect(engine.trace).toEqual([]);
 });
 
@@ -79,7 +79,7 @@ test('more than one without evidence is refused with the reason and the command'
 
 test('what evidence admits is admitted, and no more', async () => {
   await validated(2);
-  expect(await slots().admit(model())).toBe(2);
+  await slots().admit(model());
   await expect(slots().admit(model({ slots: 3 }))).rejects.toMatchObject({
     code: 'CAPACITY_UNVALIDATED',
   });
@@ -91,7 +91,7 @@ test('what evidence admits is admitted, and no more', async () => {
 
 test('the operator may take a count without evidence, within what the family supports', async () => {
   engine.capacities.set(weights, 3);
-  expect(await slots(3).admit(model({ slots: 3 }))).toBe(3);
+  await slots(3).admit(model({ slots: 3 }));
   await expect(slots(3).admit(model({ slots: 4 }))).rejects.toMatchObject({
     code: 'SLOTS_UNSUPPORTED',
   });
@@ -102,7 +102,7 @@ test('the operator may take a count without evidence, within what the family sup
 
 test('what cannot fit is refused with figures, from what sessions were measured to cost', async () => {
   await validated(4);
-  expect(await slots(0, 500).admit(model({ slots: 4 }))).toBe(4);
+  await slots(0, 500).admit(model({ slots: 4 }));
   await expect(slots(0, 400).admit(model({ slots: 4 }))).rejects.toMatchObject({
     code: 'INSUFFICIENT_MEMORY',
     detail:
@@ -127,6 +127,7 @@ test('a model that starts with one slot may later be given what evidence admits'
     maxWaitMs: 0,
   };
   expect(policy.evidence('double', configuration)).toBe(2);
+  expect(policy.evidence('double')).toBe(2);
   expect(policy.evidence('double', { ...configuration, maxBatch: 8 })).toBe(1);
   expect(policy.evidence('double', { ...configuration, path: 'other.gguf' })).toBe(1);
   expect(policy.evidence('double', { ...configuration, mode: 'streaming' })).toBe(1);
