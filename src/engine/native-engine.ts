@@ -67,6 +67,14 @@ function toOutcome(outcome: NativeOutcome): TaskOutcome {
   return outcome.ok ? outcome : { ok: false, error: fromNative(outcome.error) };
 }
 
+/** Calls the listener when the signal is aborted, at once if it is already. @returns stops listening */
+function whenAborted(signal: AbortSignal | undefined, listener: () => void): () => void {
+  if (signal === undefined) return () => undefined;
+  if (signal.aborted) listener();
+  else signal.addEventListener('abort', listener, { once: true });
+  return () => signal.removeEventListener('abort', listener);
+}
+
 type OnOutcome = (index: number, outcome: TaskOutcome) => void;
 
 class NativePool implements SessionPool {
@@ -93,10 +101,12 @@ class NativePool implements SessionPool {
     const nativeItems = items.map(toNativeItem);
     const outcomes = new Map<number, TaskOutcome>();
     const failures: unknown[] = [];
+    const stopListening: (() => void)[] = [];
     const run = nativeSync(() =>
       this.#handle.run(slot, nativeItems, (index, nativeOutcome) => {
         const outcome = toOutcome(nativeOutcome);
         outcomes.set(index, outcome);
+        stopListening[index]?.();
         try {
           onOutcome?.(index, outcome);
         } catch (error) {
@@ -114,10 +124,16 @@ class NativePool implements SessionPool {
         throw new WavepoolError('INTERNAL', `item ${index} ended without an outcome`);
       });
     });
+    for (const [index, { signal }] of items.entries()) {
+      stopListening.push(whenAborted(signal, () => nativeSync(() => run.cancel(index))));
+    }
     this.#running.add(done);
-    const forget = (): void => void this.#running.delete(done);
+    const forget = (): void => {
+      this.#running.delete(done);
+      for (const stop of stopListening) stop();
+    };
     done.then(forget, forget);
-    return { done, cancel: (index) => nativeSync(() => run.cancel(index)) };
+    return { done };
   }
 
   startStream(slot: number, options: TaskOptions): Promise<TaskStream> {

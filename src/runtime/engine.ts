@@ -100,6 +100,8 @@ export interface TaskItem {
   readonly endSample: number;
   readonly state?: TaskState | undefined;
   readonly options: TaskOptions;
+  /** Drops the item once it is aborted: its outcome becomes CANCELLED unless it had already ended. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** Times are seconds from the beginning of the item's audio and lie within it. */
@@ -153,8 +155,6 @@ export type TaskOutcome =
 export interface NativeRun {
   /** Outcomes in the order of the items. Rejects only when the batch failed as a whole. */
   readonly done: Promise<readonly TaskOutcome[]>;
-  /** Asks native code to drop one item; its outcome becomes CANCELLED unless it had already ended. */
-  cancel(index: number): void;
 }
 
 /**

@@ -1,6 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { loadBinding } from '../../src/engine/binding.ts';
 import type { Audio, SessionPool, TaskItem } from '../../src/runtime/engine.ts';
 import {
   engine,
@@ -12,7 +13,8 @@ import {
   summary,
   textAlone,
 } from './engine-fixture.ts';
-import { faults, TEST_ADDON_BUILT } from './test-addon.ts';
+import { writeFakeModel, writeWav } from './fake-model.ts';
+import { faults, TEST_ADDON, TEST_ADDON_BUILT } from './test-addon.ts';
 
 describe.skipIf(!TEST_ADDON_BUILT)('build', () => {
   test('tells what the addon was made from', () => {
@@ -118,16 +120,33 @@ describe.skipIf(!TEST_ADDON_BUILT)('running', () => {
     test(`cancelling a hanging item spares its mates (native batch: ${nativeBatch})`, async () => {
       const pool = await openPool({}, { nativeBatch });
       const audio = await openDecoded(3);
-      const items = [item(audio, 0), item(audio, 1, { fault: 'hang' }), item(audio, 2)];
-      const run = pool.run(0, items, (index) => {
-        if (index === 0) run.cancel(1);
+      const stop = new AbortController();
+      const hanging = { ...item(audio, 1, { fault: 'hang' }), signal: stop.signal };
+      const run = pool.run(0, [item(audio, 0), hanging, item(audio, 2)], (index) => {
+        if (index === 0) stop.abort();
       });
       const outcomes = await run.done;
       expect(outcomes.map((outcome) => outcome.ok)).toEqual([true, false, true]);
       expect(outcomes.map(summary)[1]).toBe('CANCELLED');
-      expect(() => run.cancel(3)).toThrow(expect.objectContaining({ code: 'INVALID_REQUEST' }));
+      const late = { ...item(audio, 0, { fault: 'hang' }), signal: AbortSignal.abort() };
+      expect((await pool.run(0, [late]).done).map(summary)).toEqual(['CANCELLED']);
     });
   }
+
+  test('native code refuses to cancel an item that a batch does not have', async () => {
+    const binding = loadBinding(TEST_ADDON);
+    const model = await binding.loadModel(writeFakeModel(path.join(folder, 'model.gguf')));
+    const pool = await model.createPool({ slots: 1, mode: 'offline', threads: 1, maxBatch: 1 });
+    const audio = await binding.openFile(writeWav(path.join(folder, 'cancel.wav'), 1, 1));
+    await audio.decodeUntil(16_000);
+    const only = { audio, startSample: 0, endSample: 16_000, state: undefined, options: {} };
+    const run = pool.run(0, [only], () => undefined);
+    expect(() => run.cancel(1)).toThrow(expect.objectContaining({ code: 'INVALID_REQUEST' }));
+    await run.done;
+    await pool.close();
+    audio.close();
+    model.close();
+  });
 
   test('a slot that runs refuses a second batch, and takes the next once it is done', async () => {
     const pool = await openPool({ slots: 2 });

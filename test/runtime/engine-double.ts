@@ -57,14 +57,19 @@ export class DoubleRun implements NativeRun {
     this.done = new Promise((resolve, reject) => {
       this.#settle = { resolve, reject };
     });
+    for (const [index, { signal }] of items.entries()) {
+      const cancel = () => this.#cancel(index);
+      if (signal?.aborted) cancel();
+      else signal?.addEventListener('abort', cancel, { once: true });
+    }
   }
 
   get starts(): number[] {
     return this.items.map((item) => item.startSample);
   }
 
-  cancel(index: number): void {
-    this.cancelled.push(index);
+  #cancel(index: number): void {
+    if (!this.#outcomes.has(index)) this.cancelled.push(index);
   }
 
   /** Ends one item while the batch goes on. */

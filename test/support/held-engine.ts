@@ -120,6 +120,6 @@ export class HeldEngine implements Engine {
       }
       return all;
     };
-    return { done: end(), cancel: (index) => run.cancel(index) };
+    return { done: end() };
   }
 }

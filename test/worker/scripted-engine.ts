@@ -154,7 +154,6 @@ function scriptedModel(script: EngineScript, task: ModelInfo['task']): LoadedMod
         sessionBytes: Array<number>(slots).fill(0),
         run: (_slot, items) => ({
           done: Promise.all(items.map((item) => runItem(item, script, info))),
-          cancel: () => undefined,
         }),
         startStream: () => Promise.reject(new Error('no streams here')),
         close: () => Promise.resolve(),

@@ -27,7 +27,7 @@ export interface Segment {
 }
 
 export interface SubmitOptions {
-  /** Queued: the segment leaves at once. Running: native code drops it as soon as it can. */
+  /** A queued segment leaves at once. Native code, which gets the signal too, drops a running one as soon as it can. */
   readonly signal?: AbortSignal | undefined;
   /** Bound on the wait for a slot, and threshold for "overdue"; 0 = neither. @defaultValue 0 */
   readonly busyTimeoutMs?: number | undefined;
@@ -55,7 +55,6 @@ export class PendingItem implements Candidate {
   #signal: AbortSignal | undefined;
   #onAbort: (() => void) | undefined;
   #busyTimer: Timer | undefined;
-  #cancelRun: (() => void) | undefined;
 
   /** @throws {WavepoolError} INVALID_REQUEST for an empty range. */
   constructor(segment: Segment, epoch: number, arrivedAtMs: number, settlement: Settlement) {
@@ -100,7 +99,7 @@ export class PendingItem implements Candidate {
     return this.#state === 'ended';
   }
 
-  /** Starts the busy timeout and listens to the signal. @param leave takes the item out of the batcher's queue. */
+  /** Bounds the wait, until the item starts. @param leave takes the item out of the batcher's queue. */
   watch(clock: Clock, { signal, busyTimeoutMs = 0 }: SubmitOptions, leave: () => void): void {
     if (busyTimeoutMs > 0) {
       this.#busyTimer = clock.setTimer(busyTimeoutMs, () => {
@@ -111,32 +110,27 @@ export class PendingItem implements Candidate {
     if (!signal) return;
     this.#signal = signal;
     this.#onAbort = () => {
-      if (this.#state === 'running') {
-        this.#cancelRun?.();
-      } else {
-        this.#cancel(signal);
-        leave();
-      }
+      this.#cancel(signal);
+      leave();
     };
     signal.addEventListener('abort', this.#onAbort, { once: true });
+  }
+
+  /** What native code gets; from then on it listens to the signal itself. */
+  get task(): TaskItem {
+    return { ...this.segment.task, signal: this.#signal };
   }
 
   /** A slot has picked the item up: admission is over. @returns false when its listener failed it. */
   start(slot: number): boolean {
     this.#state = 'running';
-    this.#busyTimer?.cancel();
+    this.#stopWatching();
     try {
       this.segment.onStart?.(slot);
     } catch (thrown) {
       this.fail(new WavepoolError('INTERNAL', 'onStart of a segment threw', { cause: thrown }));
     }
     return !this.ended;
-  }
-
-  /** Native code has the item. @param cancelRun asks it to drop the item. */
-  running(cancelRun: () => void): void {
-    this.#cancelRun = cancelRun;
-    if (!this.ended && this.#signal?.aborted) cancelRun();
   }
 
   settle(outcome: TaskOutcome): void {
@@ -158,9 +152,13 @@ export class PendingItem implements Candidate {
   #end(end: ItemEnd): boolean {
     if (this.ended) return false;
     this.#state = 'ended';
-    this.#busyTimer?.cancel();
-    if (this.#onAbort) this.#signal?.removeEventListener('abort', this.#onAbort);
+    this.#stopWatching();
     this.#settlement.ended(this, end);
     return true;
+  }
+
+  #stopWatching(): void {
+    this.#busyTimer?.cancel();
+    if (this.#onAbort) this.#signal?.removeEventListener('abort', this.#onAbort);
   }
 }

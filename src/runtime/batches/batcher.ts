@@ -335,15 +335,12 @@ export class Batcher {
     slot: number,
     items: readonly PendingItem[],
   ): Promise<readonly TaskOutcome[]> {
-    const tasks = items.map((item) => item.segment.task);
+    const tasks = items.map((item) => item.task);
     const strays: number[] = [];
     const run = pool.run(slot, tasks, (index, outcome) => {
       const item = items[index];
       if (item) item.settle(outcome);
       else strays.push(index);
-    });
-    items.forEach((item, index) => {
-      item.running(() => run.cancel(index));
     });
     const outcomes = await run.done;
     if (outcomes.length !== items.length || strays.length > 0) {

@@ -71,7 +71,7 @@ function faultyRun(
     for (const [index, outcome] of outcomes) onOutcome?.(index, outcome);
     return all;
   };
-  return { done: end(), cancel: (index) => run.cancel(index) };
+  return { done: end() };
 }
 
 function faultyPool(pool: SessionPool): SessionPool {
