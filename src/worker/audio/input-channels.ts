@@ -1,20 +1,20 @@
 /**
- * The voices of one input: the mix of its channels, or each channel by itself. Every channel has a reader of its own, which
- * decodes the whole input for it: a channel then is what a file with that channel alone would be, in every format.
+ * The channels of one input: the mix of all, or each by itself. Every channel has a reader of its own, which decodes the
+ * whole input for it: a channel then is what a file with that channel alone would be, in every format.
  */
 import { WavepoolError } from '../../core/errors.ts';
 import type { TranscribeOptions } from '../../core/job/job.ts';
-import type { AudioWarning, Engine, SourceInfo } from '../../runtime/engine.ts';
-import { limitDuration } from './duration-limit.ts';
-import { type InputFile, type InputReader, openInput } from './input-reader.ts';
+import type { Audio, AudioWarning, Engine, SourceInfo } from '../../runtime/engine.ts';
+import { openWithFfmpeg } from './ffmpeg.ts';
+import { type InputFile, type InputReader, limitDuration } from './input-reader.ts';
 
-/** Each may be a child process and holds audio of its own. */
+/** Each channel may be a child process, and holds audio of its own. */
 const MOST_CHANNELS = 8;
 
-/** What is heard as one voice track. */
-export interface Voice {
+/** One channel of an input, or the mix of all. */
+export interface InputChannel {
   readonly reader: InputReader;
-  /** Undefined where channels are not told apart. */
+  /** Undefined for the mix, and for the only channel of an input. */
   readonly speaker: string | undefined;
 }
 
@@ -23,38 +23,73 @@ export interface ChannelOptions extends Partial<Pick<TranscribeOptions, 'channel
   readonly maxAudioSeconds: number;
 }
 
-/** An input that is being decoded. At least one voice. */
+/** An input that is being decoded. */
 export class InputChannels {
-  /** By channel. */
-  readonly voices: readonly [Voice, ...Voice[]];
+  /** In the order of their numbers. */
+  readonly all: readonly [InputChannel, ...InputChannel[]];
   readonly info: SourceInfo;
   readonly #ownWarnings: readonly AudioWarning[];
 
-  constructor(voices: readonly [Voice, ...Voice[]], ownWarnings: readonly AudioWarning[] = []) {
-    this.voices = voices;
-    this.info = voices[0].reader.audio.info;
+  constructor(
+    all: readonly [InputChannel, ...InputChannel[]],
+    ownWarnings: readonly AudioWarning[] = [],
+  ) {
+    this.all = all;
+    this.info = all[0].reader.audio.info;
     this.#ownWarnings = ownWarnings;
   }
 
   /** Decoded so far. */
   get endSample(): number {
-    return Math.max(...this.voices.map(({ reader }) => reader.audio.endSample));
+    return Math.max(...this.all.map(({ reader }) => reader.audio.endSample));
   }
 
-  /** Each once: channels of one file have the same faults. */
+  /** Each warning once: channels of one file have the same faults. */
   get warnings(): readonly AudioWarning[] {
-    const all = this.voices.flatMap(({ reader }) => reader.warnings);
-    const unique = new Map(all.map((each) => [`${each.code} ${each.message}`, each]));
+    const warnings = this.all.flatMap(({ reader }) => reader.warnings);
+    const unique = new Map(warnings.map((each) => [`${each.code} ${each.message}`, each]));
     return [...unique.values(), ...this.#ownWarnings];
   }
 
   /** Frees the samples and ends children; idempotent. */
   async close(): Promise<void> {
-    await Promise.all(this.voices.map(({ reader }) => reader.close()));
+    await Promise.all(this.all.map(({ reader }) => reader.close()));
   }
 }
 
 /**
+ * Opens a file, or one channel of it: in this process where native code knows the format, otherwise through ffmpeg.
+ * @throws {WavepoolError} INPUT_NOT_FOUND, INPUT_EMPTY, INPUT_UNDECODABLE, FFMPEG_MISSING
+ */
+export async function openInput(
+  engine: Engine,
+  file: InputFile,
+  ffmpegCommand: string,
+): Promise<InputReader> {
+  const { path, rawFormat, channel } = file;
+  if (rawFormat !== undefined) return openWithFfmpeg(engine, file, ffmpegCommand);
+  try {
+    return nativeReader(await engine.openAudio({ kind: 'file', path, channel }));
+  } catch (error) {
+    const unknownFormat = error instanceof WavepoolError && error.code === 'INPUT_UNDECODABLE';
+    if (!unknownFormat) throw error;
+    return openWithFfmpeg(engine, file, ffmpegCommand);
+  }
+}
+
+function nativeReader(audio: Audio): InputReader {
+  return {
+    audio,
+    get warnings() {
+      return audio.warnings;
+    },
+    decodeUntil: (sample, signal) => audio.decodeUntil(sample, signal),
+    close: () => audio.close(),
+  };
+}
+
+/**
+ * Opens the channels that a job wants.
  * @throws {WavepoolError} as `openInput`; INVALID_REQUEST for more channels than can be told apart; INPUT_CHANGED
  */
 export async function openChannels(

@@ -1,8 +1,7 @@
-/** One job's input while it is being decoded: in process where native code knows the format, else through ffmpeg. */
+/** A file of audio while it is being decoded, whoever decodes it. */
 import { WavepoolError } from '../../core/errors.ts';
 import type { RawAudioFormat } from '../../core/job/job.ts';
-import type { Audio, AudioWarning, Engine } from '../../runtime/engine.ts';
-import { openWithFfmpeg } from './ffmpeg.ts';
+import { type Audio, type AudioWarning, SAMPLE_RATE } from '../../runtime/engine.ts';
 
 export interface InputReader {
   /** The native handle that task items refer to. */
@@ -23,30 +22,30 @@ export interface InputFile {
   readonly channel?: number | undefined;
 }
 
-/** @throws {WavepoolError} INPUT_NOT_FOUND, INPUT_EMPTY, INPUT_UNDECODABLE, FFMPEG_MISSING */
-export async function openInput(
-  engine: Engine,
-  file: InputFile,
-  ffmpegCommand: string,
-): Promise<InputReader> {
-  const { path, rawFormat, channel } = file;
-  if (rawFormat !== undefined) return openWithFfmpeg(engine, file, ffmpegCommand);
-  try {
-    return nativeReader(await engine.openAudio({ kind: 'file', path, channel }));
-  } catch (error) {
-    const unknownFormat = error instanceof WavepoolError && error.code === 'INPUT_UNDECODABLE';
-    if (!unknownFormat) throw error;
-    return openWithFfmpeg(engine, file, ffmpegCommand);
-  }
-}
-
-function nativeReader(audio: Audio): InputReader {
+/**
+ * Makes the reader fail with INPUT_TOO_LARGE when more than so much audio has come out of it. Silence compresses to almost
+ * nothing, so a small file may hold years. Only decoding tells how long an input is: its header is not believed.
+ * @param maxSeconds 0 = no limit
+ */
+export function limitDuration(reader: InputReader, maxSeconds: number): InputReader {
+  if (maxSeconds === 0) return reader;
+  const { audio } = reader;
+  const limit = maxSeconds * SAMPLE_RATE;
   return {
     audio,
     get warnings() {
-      return audio.warnings;
+      return reader.warnings;
     },
-    decodeUntil: (sample, signal) => audio.decodeUntil(sample, signal),
-    close: () => audio.close(),
+    decodeUntil: async (sample, signal) => {
+      // One sample more than is allowed tells; the rest need not be decoded.
+      await reader.decodeUntil(Math.min(sample, limit + 1), signal);
+      if (audio.endSample > limit)
+        throw new WavepoolError('INPUT_TOO_LARGE', `more than ${hours(maxSeconds)} of audio`);
+    },
+    close: () => reader.close(),
   };
+}
+
+function hours(seconds: number): string {
+  return `${Math.round(seconds / 36) / 100} hours`;
 }

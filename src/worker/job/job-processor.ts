@@ -31,10 +31,14 @@ import { JournalIdentity } from '../journal/journal-identity.ts';
 import { PartDispatcher } from '../parts/part-dispatcher.ts';
 import type { SpeechSegment } from '../speech/speech-segmenter.ts';
 import { type Detection, runDetection } from '../tasks/detection.ts';
+import {
+  buildSpeechActivity,
+  buildTranscript,
+  outcomeOf,
+  type ResultFacts,
+  toSeconds,
+} from '../tasks/job-results.ts';
 import type { RecognizedSegment } from '../tasks/pending-segments.ts';
-import { outcomeOf, type ResultFacts, toSeconds } from '../tasks/result-facts.ts';
-import { buildSpeechActivity } from '../tasks/speech-activity-builder.ts';
-import { buildTranscript } from '../tasks/transcript-builder.ts';
 import { type Transcription, TranscriptionRun } from '../tasks/transcription.ts';
 
 /** A job that has waited for its first slot for so long says so. */
@@ -240,7 +244,7 @@ export class JobProcessor {
 
   async #perform(
     attempt: JobAttempt,
-    { channels: { voices }, model, journal, parts, progress }: Equipment,
+    { channels: { all: channels }, model, journal, parts, progress }: Equipment,
   ): Promise<Finding> {
     const { data, signal } = attempt;
     const { detector, allowance } = this.#options;
@@ -254,7 +258,7 @@ export class JobProcessor {
     switch (data.task) {
       case 'transcribe': {
         const onSegment = (segment: RecognizedSegment, index: number) => {
-          const speaker = voices[segment.channel]?.speaker;
+          const speaker = channels[segment.channel]?.speaker;
           const { text } = segment.result;
           tell(segment, index, { text, ...(speaker === undefined ? {} : { speaker }) });
         };
@@ -262,7 +266,7 @@ export class JobProcessor {
         const told = { onSegment, onWait };
         const request = { ...common, options: data.options, journal, parts, ...told };
         const services = { detector, recognizer: model, allowance, now, tracing };
-        const run = new TranscriptionRun(voices, request, services);
+        const run = new TranscriptionRun(channels, request, services);
         return { task: data.task, run: await run.run(signal) };
       }
       case 'vad': {
@@ -270,7 +274,7 @@ export class JobProcessor {
           tell(segment, index, { text: '' });
         const request = { ...common, options: data.options, onSegment };
         const services = { detector: model, allowance, now, tracing };
-        const [{ reader }] = voices;
+        const [{ reader }] = channels;
         return { task: data.task, run: await runDetection(reader, request, services, signal) };
       }
       default:

@@ -7,7 +7,7 @@ import type { ModelEntry } from '../../runtime/models/model-entry.ts';
 import type { Runtime } from '../../runtime/runtime.ts';
 import type { ResolvedInput } from '../../storage/inputs.ts';
 
-/** Of what is written in a journal. */
+/** The version of what is written in a journal. */
 const JOURNAL_VERSION = 1;
 
 export interface JournalIdentityServices {

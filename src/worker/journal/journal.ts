@@ -7,10 +7,13 @@
  * more ends the journal and not the job.
  */
 import { createHash } from 'node:crypto';
-import { formatJournalLine, parseJournalLine } from '../../core/job/journal-line.ts';
+import {
+  formatJournalLine,
+  type JournalResult,
+  parseJournalLine,
+} from '../../core/job/journal-line.ts';
 import { SAMPLE_RATE, type TaskOptions, type TaskResult } from '../../runtime/engine.ts';
 import type { Journal, JournalStore } from '../../storage/journals.ts';
-import { fromStored, toStored } from './stored-result.ts';
 
 /** What a recognizer is given of an input. */
 export interface JournalSegment {
@@ -133,4 +136,22 @@ function fingerprintOf(identity: unknown): string {
 function keyOf({ startSample, endSample, channel }: JournalSegment, options: TaskOptions): string {
   const named = Object.entries(options).sort(([a], [b]) => (a < b ? -1 : 1));
   return JSON.stringify([channel ?? null, startSample, endSample, named]);
+}
+
+/** A recognizer's result in the form in which journals and parts of split jobs carry it. */
+export function toStored({ tokens, probabilities, pieces, ...result }: TaskResult): JournalResult {
+  return {
+    ...result,
+    pieces: pieces.map((piece) => ({ ...piece, words: [...piece.words] })),
+    tokens: [...tokens],
+    probabilities: [...probabilities],
+  };
+}
+
+export function fromStored({ tokens, probabilities, ...result }: JournalResult): TaskResult {
+  return {
+    ...result,
+    tokens: Int32Array.from(tokens),
+    probabilities: Float32Array.from(probabilities),
+  };
 }

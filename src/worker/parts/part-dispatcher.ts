@@ -5,7 +5,7 @@
 import { WavepoolError } from '../../core/errors.ts';
 import type { PartData, PartResult } from '../../core/job/part.ts';
 import { SAMPLE_RATE, type TaskOptions, type TaskResult } from '../../runtime/engine.ts';
-import { fromStored } from '../journal/stored-result.ts';
+import { fromStored } from '../journal/journal.ts';
 import type { ChannelSegment } from '../speech/segment-merger.ts';
 
 /** A part is full with so much speech, … */

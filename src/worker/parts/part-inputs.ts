@@ -55,7 +55,7 @@ export class PartInputs {
   /** @param keptFrom the next part of the job begins there, or later */
   release(open: PartInput, keptFrom: number): void {
     open.keptFrom = Math.max(open.keptFrom, keptFrom);
-    for (const { reader } of open.channels.voices) reader.audio.release(open.keptFrom);
+    for (const { reader } of open.channels.all) reader.audio.release(open.keptFrom);
     const idle: Idle = { open, timer: setTimeout(() => this.#end(idle), IDLE_MS).unref() };
     this.#idle.push(idle);
     const [oldest] = this.#idle;

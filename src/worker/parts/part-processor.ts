@@ -6,7 +6,7 @@ import type { TaskResult } from '../../runtime/engine.ts';
 import { SAMPLE_RATE } from '../../runtime/engine.ts';
 import type { ModelEntry } from '../../runtime/models/model-entry.ts';
 import type { Runtime } from '../../runtime/runtime.ts';
-import { toStored } from '../journal/stored-result.ts';
+import { toStored } from '../journal/journal.ts';
 import type { PartInput, PartInputs } from './part-inputs.ts';
 
 export interface PartAttempt {
@@ -81,7 +81,7 @@ async function decode(
   { endSample, channel }: PartSegment,
   signal: AbortSignal,
 ): Promise<void> {
-  const reader = channels.voices[channel]?.reader;
+  const reader = channels.all[channel]?.reader;
   if (reader === undefined) throw new WavepoolError('INPUT_CHANGED', input.name);
   await reader.decodeUntil(endSample, signal);
   if (reader.audio.endSample < endSample) throw new WavepoolError('INPUT_CHANGED', input.name);
@@ -92,7 +92,7 @@ function submit(
   { startSample, endSample, channel, options }: PartSegment,
   { input, recognizer, signal }: { input: PartInput; recognizer: ModelEntry; signal: AbortSignal },
 ): Promise<TaskResult> {
-  const audio = input.channels.voices[channel]?.reader.audio;
+  const audio = input.channels.all[channel]?.reader.audio;
   if (audio === undefined) throw new RangeError(`no channel ${channel}`);
   return recognizer.submit(
     {

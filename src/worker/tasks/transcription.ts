@@ -27,7 +27,7 @@ import {
 } from '../../runtime/engine.ts';
 import type { ModelEntry } from '../../runtime/models/model-entry.ts';
 import type { DecodeAllowance } from '../audio/decode-allowance.ts';
-import type { Voice } from '../audio/input-channels.ts';
+import type { InputChannel } from '../audio/input-channels.ts';
 import type { SegmentJournal } from '../journal/journal.ts';
 import type { PartDispatcher } from '../parts/part-dispatcher.ts';
 import { findWords } from '../speech/find-words.ts';
@@ -70,7 +70,7 @@ export interface TranscriptionProgress {
 
 export interface Transcription {
   readonly durationSeconds: number;
-  /** Of all channels together. */
+  /** Summed over all channels. */
   readonly speechSeconds: number;
   /** In the order of their times. */
   readonly segments: readonly RecognizedSegment[];
@@ -93,8 +93,7 @@ interface Prepared {
 }
 
 export class TranscriptionRun {
-  /** By channel. */
-  readonly #voices: readonly Voice[];
+  readonly #channels: readonly InputChannel[];
   readonly #request: TranscriptionRequest;
   readonly #services: TranscriptionServices;
   readonly #merger = new SegmentMerger();
@@ -106,11 +105,11 @@ export class TranscriptionRun {
   #prepared: Prepared | undefined;
 
   constructor(
-    voices: readonly Voice[],
+    channels: readonly InputChannel[],
     request: TranscriptionRequest,
     services: TranscriptionServices,
   ) {
-    this.#voices = voices;
+    this.#channels = channels;
     this.#request = request;
     this.#services = services;
     // Every pending segment listens, and the allowance bounds those; Node takes more than ten for a leak.
@@ -122,7 +121,7 @@ export class TranscriptionRun {
    */
   async run(signal: AbortSignal): Promise<Transcription> {
     // A channel holds as much audio as a job of one.
-    const leave = this.#voices.map(() => this.#services.allowance.enter());
+    const leave = this.#channels.map(() => this.#services.allowance.enter());
     const forward = () => this.#abort.abort(signal.reason);
     signal.addEventListener('abort', forward, { once: true });
     if (signal.aborted) forward();
@@ -155,14 +154,14 @@ export class TranscriptionRun {
     const admission = { signal, busyTimeoutMs };
     const [{ info }, ...detectors] = await Promise.all([
       recognizer.prepare(admission),
-      ...this.#voices.map(() => detector.prepare(admission)),
+      ...this.#channels.map(() => detector.prepare(admission)),
     ]);
     assertModelDoes('transcribe', recognizer.id, jobTaskOf(info.task));
     const options = recognizerOptions(wishes, recognizer.id, info);
     const given = spokenLanguage(wishes, recognizer.id, info);
     const language = new JobLanguage({ given, detects: detectsLanguage(info), signal });
     const longestSeconds = info.maxSegmentSeconds || undefined;
-    const searches = this.#voices.flatMap(({ reader }, channel) => {
+    const searches = this.#channels.flatMap(({ reader }, channel) => {
       const vad = detectors[channel];
       if (vad === undefined) return [];
       return [new SpeechSearch(reader, this.#request, this.#services, vad, longestSeconds)];
@@ -181,7 +180,7 @@ export class TranscriptionRun {
   }
 
   get #ended(): boolean {
-    return this.#voices.every(({ reader }) => reader.audio.ended);
+    return this.#channels.every(({ reader }) => reader.audio.ended);
   }
 
   /** One step of every channel. Resolves or rejects when none of them is at work any more. */
@@ -205,7 +204,7 @@ export class TranscriptionRun {
     for (;;) {
       this.#abort.signal.throwIfAborted();
       const needed = this.#firstNeededSample(prepared);
-      for (const { reader } of this.#voices) reader.audio.release(needed);
+      for (const { reader } of this.#channels) reader.audio.release(needed);
       const held = this.#endSample - needed;
       const allowed = this.#services.allowance.perJobSeconds - DECODE_STEP_SECONDS;
       if (held <= allowed * SAMPLE_RATE || this.#pending.firstNeededSample === undefined) return;
@@ -215,7 +214,7 @@ export class TranscriptionRun {
   }
 
   get #endSample(): number {
-    return Math.max(...this.#voices.map(({ reader }) => reader.audio.endSample));
+    return Math.max(...this.#channels.map(({ reader }) => reader.audio.endSample));
   }
 
   #firstNeededSample(prepared: Prepared): number {
@@ -266,7 +265,7 @@ export class TranscriptionRun {
   }
 
   #runHere({ startSample, endSample, channel }: ChannelSegment, options: TaskOptions) {
-    const audio = this.#voices[channel]?.reader.audio;
+    const audio = this.#channels[channel]?.reader.audio;
     if (audio === undefined) throw new RangeError(`no channel ${channel}`);
     const { jobId, sequence, priority, alone, busyTimeoutMs } = this.#request;
     const { recognizer, tracing = NO_TRACING } = this.#services;

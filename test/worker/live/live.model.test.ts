@@ -14,7 +14,7 @@ import { ModelStore } from '../../../src/models/store/model-store.ts';
 import { systemClock } from '../../../src/runtime/clock.ts';
 import { Runtime } from '../../../src/runtime/runtime.ts';
 import { DecodeAllowance } from '../../../src/worker/audio/decode-allowance.ts';
-import { openInput } from '../../../src/worker/audio/input-reader.ts';
+import { openInput } from '../../../src/worker/audio/input-channels.ts';
 import { liveDetectorConfiguration } from '../../../src/worker/live/live-detector.ts';
 import type { LiveStream } from '../../../src/worker/live/live-stream.ts';
 import {

@@ -5,7 +5,7 @@ import { systemClock } from '../../../src/runtime/clock.ts';
 import { SAMPLE_RATE } from '../../../src/runtime/engine.ts';
 import { Runtime } from '../../../src/runtime/runtime.ts';
 import { DecodeAllowance } from '../../../src/worker/audio/decode-allowance.ts';
-import { openInput } from '../../../src/worker/audio/input-reader.ts';
+import { openInput } from '../../../src/worker/audio/input-channels.ts';
 import { DECODE_STEP_SECONDS } from '../../../src/worker/speech/speech-search.ts';
 import type { SpeechSegment } from '../../../src/worker/speech/speech-segmenter.ts';
 import { runDetection } from '../../../src/worker/tasks/detection.ts';

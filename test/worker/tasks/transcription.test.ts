@@ -5,7 +5,7 @@ import { systemClock } from '../../../src/runtime/clock.ts';
 import { SAMPLE_RATE } from '../../../src/runtime/engine.ts';
 import { Runtime } from '../../../src/runtime/runtime.ts';
 import { DecodeAllowance } from '../../../src/worker/audio/decode-allowance.ts';
-import { openInput } from '../../../src/worker/audio/input-reader.ts';
+import { openInput } from '../../../src/worker/audio/input-channels.ts';
 import type { RecognizedSegment } from '../../../src/worker/tasks/pending-segments.ts';
 import {
   type TranscriptionProgress,
@@ -60,8 +60,8 @@ async function transcribe(
   if (!(reader.audio instanceof ScriptedAudio)) throw new Error('not the scripted audio');
   const { audio } = reader;
   try {
-    const voices = [{ reader, speaker: undefined }];
-    const result = await new TranscriptionRun(voices, request, services).run(signal);
+    const channels = [{ reader, speaker: undefined }];
+    const result = await new TranscriptionRun(channels, request, services).run(signal);
     const texts = result.segments.map(({ result: { text } }) => text);
     return { ...result, texts, progress, told, audio };
   } finally {
