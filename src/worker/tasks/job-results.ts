@@ -1,13 +1,13 @@
 /** Turns what a task found into the result that is stored, and a stored result into what the queue is told. */
 import type { JobData, JobOutcome, JobTimings } from '../../core/job/job.ts';
-import type {
-  JobResult,
-  SpeechActivity,
-  Transcript,
-  TranscriptSegment,
-  TranscriptWord,
+import {
+  type JobResult,
+  RESULT_SCHEMA_VERSION,
+  type SpeechActivity,
+  type Transcript,
+  type TranscriptSegment,
+  type TranscriptWord,
 } from '../../core/results/job-result.ts';
-import { RESULT_SCHEMA_VERSION } from '../../core/results/job-result.ts';
 import {
   type AudioWarning,
   SAMPLE_RATE,

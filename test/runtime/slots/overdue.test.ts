@@ -1,4 +1,4 @@
-/** Rows S9, S16–S18 and S21–S25 of the scheduler's contract; S19 and S20 are in busy.test.ts. */
+/** Rows S9, S16–S18 and S21–S25 of the scheduler's contract; S19 and S20 are in waiting.test.ts. */
 import { afterEach, describe, expect, test } from 'vitest';
 import { turn } from '../manual-clock.ts';
 import {

@@ -47,7 +47,7 @@ function supervise(
       handedBack.push(held);
       return Promise.resolve();
     },
-    workerScript: fileURLToPath(new URL(`../fixtures/workers/${script}`, import.meta.url)),
+    workerScript: fileURLToPath(new URL(`../../fixtures/workers/${script}`, import.meta.url)),
   });
   open.push(supervisor);
   return { supervisor, handedBack };
