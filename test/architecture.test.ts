@@ -58,6 +58,10 @@ const FENCED: [RegExp, string[]][] = [
 ];
 const ENVIRONMENT_READER = 'src/core/config.ts';
 
+/** Instructions of one processor: everything else computes with the vector type of this folder. */
+const INTRINSICS = /\b(__m(128|256|512)|_mm(256|512)_)/;
+const INTRINSICS_FOLDER = 'native/kernels';
+
 const MAX_LINES = 400;
 const IMPORT =
   /(?:\bfrom|\bimport|\brequire)\s*\(?\s*['"]([^'"]+)['"]|^\s*#\s*include\s*[<"]([^>"]+)[>"]/gm;
@@ -99,6 +103,9 @@ function violations(file: string): string[] {
   });
   if (/\bprocess\.env\b/.test(text) && file !== ENVIRONMENT_READER) {
     found.push(`${file}: process.env is for ${ENVIRONMENT_READER}`);
+  }
+  if (INTRINSICS.test(text) && !within(file, INTRINSICS_FOLDER)) {
+    found.push(`${file}: vector intrinsics are for ${INTRINSICS_FOLDER}`);
   }
   return found;
 }
