@@ -178,6 +178,10 @@ const FENCED: [RegExp, string[]][] = [
 ];
 const ENVIRONMENT_READER = 'src/core/config.ts';
 
+/** Instructions of one processor: everything else computes with the vector type of this folder. */
+const INTRINSICS = /\b(__m(128|256|512)|_mm(256|512)_)/;
+const INTRINSICS_FOLDER = 'native/kernels';
+
 const MAX_LINES = 400;
 const MAX_FILES = 25;
 const IMPORT =
@@ -220,6 +224,9 @@ function violations(file: string): string[] {
   });
   if (/\bprocess\.env\b/.test(text) && file !== ENVIRONMENT_READER) {
     found.push(`${file}: process.env is for ${ENVIRONMENT_READER}`);
+  }
+  if (INTRINSICS.test(text) && !within(file, INTRINSICS_FOLDER)) {
+    found.push(`${file}: vector intrinsics are for ${INTRINSICS_FOLDER}`);
   }
   return found;
 }

@@ -4,7 +4,7 @@
 #include <array>
 #include <limits>
 
-#include "kernels/packed/vectors.h"
+#include "kernels/exponentials.h"
 
 namespace wavepool::kernels {
 namespace {
@@ -13,29 +13,28 @@ namespace {
 template <int kQueries, int kVectors, typename T>
 inline void score_block(const T* keys, std::int64_t key_stride, std::int64_t width,
                         const float* queries, float* scores, std::int64_t score_stride) noexcept {
-    __m256 sum[kQueries][kVectors];
+    Float8 sum[kQueries][kVectors];
 #pragma GCC unroll 6
     for (int q = 0; q < kQueries; ++q) {
 #pragma GCC unroll 4
-        for (int v = 0; v < kVectors; ++v) sum[q][v] = zeros();
+        for (int v = 0; v < kVectors; ++v) sum[q][v] = broadcast(0.0F);
     }
     for (std::int64_t d = 0; d < width; ++d) {
-        __m256 key[kVectors];
+        Float8 key[kVectors];
 #pragma GCC unroll 4
         for (int v = 0; v < kVectors; ++v) key[v] = load(keys + d * key_stride + v * kLanes);
 #pragma GCC unroll 6
         for (int q = 0; q < kQueries; ++q) {
-            const __m256 query = _mm256_broadcast_ss(queries + d * kQueries + q);
+            const Float8 query = broadcast(queries[d * kQueries + q]);
 #pragma GCC unroll 4
-            for (int v = 0; v < kVectors; ++v)
-                sum[q][v] = _mm256_fmadd_ps(query, key[v], sum[q][v]);
+            for (int v = 0; v < kVectors; ++v) sum[q][v] = fused(query, key[v], sum[q][v]);
         }
     }
 #pragma GCC unroll 6
     for (int q = 0; q < kQueries; ++q) {
 #pragma GCC unroll 4
         for (int v = 0; v < kVectors; ++v) {
-            _mm256_storeu_ps(scores + q * score_stride + v * kLanes, sum[q][v]);
+            store(scores + q * score_stride + v * kLanes, sum[q][v]);
         }
     }
 }
@@ -44,17 +43,17 @@ inline void score_block(const T* keys, std::int64_t key_stride, std::int64_t wid
 float soften(float* scores, std::int64_t positions) noexcept {
     const std::int64_t padded = padded_positions(positions);
     std::fill(scores + positions, scores + padded, -std::numeric_limits<float>::infinity());
-    __m256 most = load(scores);
+    Float8 most = load(scores);
     for (std::int64_t t = kLanes; t < padded; t += kLanes) {
-        most = _mm256_max_ps(most, load(scores + t));
+        most = larger(most, load(scores + t));
     }
-    most = _mm256_set1_ps(largest_of(most));
+    most = broadcast(largest_of(most));
     for (std::int64_t t = 0; t < padded; t += kLanes) {
-        _mm256_storeu_ps(scores + t, exponential(_mm256_sub_ps(load(scores + t), most)));
+        store(scores + t, exponential(load(scores + t) - most));
     }
     std::fill(scores + positions, scores + padded, 0.0F);
-    __m256 sum = zeros();
-    for (std::int64_t t = 0; t < padded; t += kLanes) sum = _mm256_add_ps(sum, load(scores + t));
+    Float8 sum = broadcast(0.0F);
+    for (std::int64_t t = 0; t < padded; t += kLanes) sum = sum + load(scores + t);
     return sum_of(sum);
 }
 
@@ -65,22 +64,22 @@ void mix(const HeadCache<T>& head, const float* weights, std::int64_t weight_str
          const float* totals, float* out, std::int64_t out_stride) noexcept {
     constexpr int kChains = kQueries == 1 ? 2 : 1;
     constexpr int kSums = kQueries * kChains;
-    __m256 sum[kSums][kVectors];
+    Float8 sum[kSums][kVectors];
 #pragma GCC unroll 2
     for (int s = 0; s < kSums; ++s) {
 #pragma GCC unroll 8
-        for (int v = 0; v < kVectors; ++v) sum[s][v] = zeros();
+        for (int v = 0; v < kVectors; ++v) sum[s][v] = broadcast(0.0F);
     }
     const auto add = [&](std::int64_t t, int chain) __attribute__((always_inline)) {
         const T* value = head.values + t * head.width;
 #pragma GCC unroll 8
         for (int v = 0; v < kVectors; ++v) {
-            const __m256 x = load(value + v * kLanes);
+            const Float8 x = load(value + v * kLanes);
 #pragma GCC unroll 2
             for (int q = 0; q < kQueries; ++q) {
-                const __m256 weight = _mm256_broadcast_ss(weights + q * weight_stride + t);
-                __m256& target = sum[q * kChains + chain][v];
-                target = _mm256_fmadd_ps(weight, x, target);
+                const Float8 weight = broadcast(weights[q * weight_stride + t]);
+                Float8& target = sum[q * kChains + chain][v];
+                target = fused(weight, x, target);
             }
         }
     };
@@ -92,11 +91,11 @@ void mix(const HeadCache<T>& head, const float* weights, std::int64_t weight_str
     for (; t < head.positions; ++t) add(t, 0);
     for (int q = 0; q < kQueries; ++q) {
         alignas(32) std::array<float, kMostHeadWidth> result;
-        const __m256 factor = _mm256_set1_ps(1.0F / totals[q]);
+        const Float8 factor = broadcast(1.0F / totals[q]);
         for (int v = 0; v < kVectors; ++v) {
-            __m256 x = sum[q * kChains][v];
-            if constexpr (kChains == 2) x = _mm256_add_ps(x, sum[q * kChains + 1][v]);
-            _mm256_store_ps(result.data() + v * kLanes, _mm256_mul_ps(x, factor));
+            Float8 x = sum[q * kChains][v];
+            if constexpr (kChains == 2) x = x + sum[q * kChains + 1][v];
+            store(result.data() + v * kLanes, x * factor);
         }
         std::copy_n(result.data(), head.width, out + q * out_stride);
     }

@@ -6,8 +6,8 @@
 #include <array>
 #include <cmath>
 
+#include "kernels/float8.h"
 #include "kernels/packed/tiled_product.h"
-#include "kernels/packed/vectors.h"
 
 namespace wavepool::kernels {
 namespace {
@@ -34,17 +34,17 @@ class PanelWriter {
 
     void write(std::int64_t column, const std::int32_t* sums) const noexcept {
         const auto at = static_cast<std::size_t>(column);
-        const __m256 scale = _mm256_set1_ps(columns_.scales[at]);
+        const Float8 scale = broadcast(columns_.scales[at]);
         const __m256i lift = _mm256_set1_epi32(kLift * columns_.sums[at]);
         float* target = out_.values + column * out_.stride;
         for (int half = 0; half < 2; ++half) {
             const __m256i sum = _mm256_sub_epi32(
                 _mm256_load_si256(reinterpret_cast<const __m256i*>(sums + half * kLanes)), lift);
-            __m256 product = _mm256_fmadd_ps(_mm256_mul_ps(scale_[half], scale),
-                                             _mm256_cvtepi32_ps(sum), bias_[half]);
+            Float8 product =
+                fused(scale_[half] * scale, Float8{_mm256_cvtepi32_ps(sum)}, bias_[half]);
             float* place = target + half * kLanes;
-            if (write_ == Write::kAdd) product = _mm256_add_ps(product, _mm256_loadu_ps(place));
-            _mm256_storeu_ps(place, product);
+            if (write_ == Write::kAdd) product = product + load(place);
+            store(place, product);
         }
     }
 
@@ -52,8 +52,8 @@ class PanelWriter {
     const ByteColumns& columns_;
     Write write_;
     Products out_;
-    __m256 scale_[2];
-    __m256 bias_[2];
+    Float8 scale_[2];
+    Float8 bias_[2];
 };
 
 }  // namespace
@@ -105,13 +105,13 @@ void quantize_column(const float* x, std::int64_t length, const ByteColumns& col
     const auto at = static_cast<std::size_t>(index);
     std::int8_t* to = columns.values.data() + index * columns.stride;
     const float most = largest_magnitude(x, length);
-    const __m256 inverse = _mm256_set1_ps(most > kLeast ? kMostByte / most : 0.0F);
+    const Float8 inverse = broadcast(most > kLeast ? kMostByte / most : 0.0F);
     columns.scales[at] = most > kLeast ? most / kMostByte : 0.0F;
     const __m256i ones = _mm256_set1_epi16(1);
     __m256i sum = _mm256_setzero_si256();
     for (std::int64_t i = 0; i < length; i += 2 * kLanes) {
-        const __m256i first = _mm256_cvtps_epi32(_mm256_mul_ps(load(x + i), inverse));
-        const __m256i second = _mm256_cvtps_epi32(_mm256_mul_ps(load(x + i + kLanes), inverse));
+        const __m256i first = _mm256_cvtps_epi32((load(x + i) * inverse).lanes);
+        const __m256i second = _mm256_cvtps_epi32((load(x + i + kLanes) * inverse).lanes);
         // Packing goes by halves of the vectors; the permutation puts them in order.
         const __m256i both = _mm256_permute4x64_epi64(_mm256_packs_epi32(first, second), 0xD8);
         sum = _mm256_add_epi32(sum, _mm256_madd_epi16(both, ones));

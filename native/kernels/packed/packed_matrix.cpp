@@ -6,8 +6,8 @@
 #include <array>
 #include <limits>
 
+#include "kernels/float8.h"
 #include "kernels/packed/tiled_product.h"
-#include "kernels/packed/vectors.h"
 
 namespace wavepool::kernels {
 namespace {
@@ -23,24 +23,23 @@ class PanelWriter {
         : columns_(columns), write_(write), out_(out) {
         const std::int64_t row = panel * kPanelRows;
         for (int half = 0; half < 2; ++half) {
-            scale_[half] = _mm256_load_ps(matrix.scales() + row + half * kLanes);
-            offset_[half] = _mm256_load_ps(matrix.offsets() + row + half * kLanes);
+            scale_[half] = load(matrix.scales() + row + half * kLanes);
+            offset_[half] = load(matrix.offsets() + row + half * kLanes);
         }
     }
 
     void write(std::int64_t column, const std::int32_t* sums) const noexcept {
         const auto at = static_cast<std::size_t>(column);
-        const __m256 scale = _mm256_set1_ps(columns_.scales[at]);
-        const __m256 total = _mm256_set1_ps(columns_.sums[at]);
+        const Float8 scale = broadcast(columns_.scales[at]);
+        const Float8 total = broadcast(columns_.sums[at]);
         float* target = out_.values + column * out_.stride;
         for (int half = 0; half < 2; ++half) {
-            const __m256 sum = _mm256_cvtepi32_ps(
-                _mm256_load_si256(reinterpret_cast<const __m256i*>(sums + half * kLanes)));
-            __m256 product = _mm256_mul_ps(
-                scale, _mm256_fmadd_ps(scale_[half], sum, _mm256_mul_ps(offset_[half], total)));
+            const Float8 sum{_mm256_cvtepi32_ps(
+                _mm256_load_si256(reinterpret_cast<const __m256i*>(sums + half * kLanes)))};
+            Float8 product = scale * fused(scale_[half], sum, offset_[half] * total);
             float* place = target + half * kLanes;
-            if (write_ == Write::kAdd) product = _mm256_add_ps(product, _mm256_loadu_ps(place));
-            _mm256_storeu_ps(place, product);
+            if (write_ == Write::kAdd) product = product + load(place);
+            store(place, product);
         }
     }
 
@@ -48,8 +47,8 @@ class PanelWriter {
     const Columns& columns_;
     Write write_;
     Products out_;
-    __m256 scale_[2];
-    __m256 offset_[2];
+    Float8 scale_[2];
+    Float8 offset_[2];
 };
 
 }  // namespace
@@ -113,15 +112,14 @@ void quantize_column(const PackedMatrix& matrix, const float* x, const Columns& 
     std::int16_t* to = columns.values.data() + index * columns.stride;
     const float most = largest_magnitude(x, length);
     const float limit = matrix.column_limit();
-    const __m256 inverse = _mm256_set1_ps(most > kLeast ? limit / most : 0.0F);
+    const Float8 inverse = broadcast(most > kLeast ? limit / most : 0.0F);
     columns.scales[at] = most > kLeast ? most / limit : 0.0F;
     __m256i sum = _mm256_setzero_si256();
     const __m256i ones = _mm256_set1_epi16(1);
     std::int64_t i = 0;
     for (; i + 2 * kLanes <= length; i += 2 * kLanes) {
-        const __m256i first = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x + i), inverse));
-        const __m256i second =
-            _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x + i + kLanes), inverse));
+        const __m256i first = _mm256_cvtps_epi32((load(x + i) * inverse).lanes);
+        const __m256i second = _mm256_cvtps_epi32((load(x + i + kLanes) * inverse).lanes);
         // Packing goes by halves of the vectors; the permutation puts them in order.
         const __m256i both = _mm256_permute4x64_epi64(_mm256_packs_epi32(first, second), 0xD8);
         _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i), both);

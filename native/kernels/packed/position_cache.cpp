@@ -1,15 +1,8 @@
 #include "kernels/packed/position_cache.h"
 
-#include <immintrin.h>
-
-#include "kernels/packed/vectors.h"
+#include "kernels/float8.h"
 
 namespace wavepool::kernels {
-namespace {
-
-std::uint16_t half(float value) noexcept { return _cvtss_sh(value, _MM_FROUND_TO_NEAREST_INT); }
-
-}  // namespace
 
 PositionCache::PositionCache(Arena& arena, const Sizes& sizes)
     : heads_(sizes.heads),
@@ -23,13 +16,13 @@ PositionCache::PositionCache(Arena& arena, const Sizes& sizes)
 void PositionCache::set_key(std::int64_t block, std::int64_t head, std::int64_t position,
                             const float* key) noexcept {
     std::uint16_t* to = keys(block, head) + position;
-    for (std::int64_t d = 0; d < width_; ++d) to[d * key_stride_] = half(key[d]);
+    for (std::int64_t d = 0; d < width_; ++d) to[d * key_stride_] = to_half(key[d]);
 }
 
 void PositionCache::set_value(std::int64_t block, std::int64_t head, std::int64_t position,
                               const float* value) noexcept {
     std::uint16_t* to = values(block, head) + position * width_;
-    for (std::int64_t d = 0; d < width_; ++d) to[d] = half(value[d]);
+    for (std::int64_t d = 0; d < width_; ++d) to[d] = to_half(value[d]);
 }
 
 HeadCache<std::uint16_t> PositionCache::head(std::int64_t block, std::int64_t head,

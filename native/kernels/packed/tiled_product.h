@@ -4,12 +4,20 @@
 #include <array>
 #include <cstdint>
 
+#include "kernels/float8.h"
 #include "kernels/packed/tiles.h"
 
 namespace wavepool::kernels {
 
 /// A tile of columns that stays in the first-level cache beside a panel.
 inline constexpr std::int64_t kTileBytes = 16384;
+
+/// The largest magnitude of `length` values, a multiple of 8.
+[[nodiscard]] inline float largest_magnitude(const float* x, std::int64_t length) noexcept {
+    Float8 most = broadcast(0.0F);
+    for (std::int64_t i = 0; i < length; i += kLanes) most = larger(most, magnitude(load(x + i)));
+    return largest_of(most);
+}
 
 /// Multiplies a panel of `length` values per row with `count` columns, tile by tile, and hands the
 /// integers to write(column, sums), which are those of the panel's 16 rows.

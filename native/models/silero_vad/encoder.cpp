@@ -3,9 +3,12 @@
 #include <array>
 #include <cmath>
 
-#include "models/silero_vad/float8.h"
+#include "kernels/float8.h"
 
 namespace wavepool::silero_vad {
+
+using namespace kernels;
+
 namespace {
 
 constexpr std::size_t kHalf = kFrameSamples / 2;

@@ -4,9 +4,12 @@
 #include <array>
 #include <cstdint>
 
-#include "models/silero_vad/float8.h"
+#include "kernels/exponentials.h"
 
 namespace wavepool::silero_vad {
+
+using namespace kernels;
+
 namespace {
 
 constexpr std::size_t kBlockColumns = 6;
@@ -154,6 +157,16 @@ void multiply_blocks(const PackedMatrix& matrix, const Product& product, ConstCo
     multiply_few_columns(matrix, product, inputs[0], in, out, count);
 }
 
+Float8 sigmoid(Float8 x) noexcept {
+    const Float8 one = broadcast(1.0F);
+    return one / (one + taylor_exponential(broadcast(0.0F) - x));
+}
+
+Float8 hyperbolic_tangent(Float8 x) noexcept {
+    const Float8 one = broadcast(1.0F);
+    return one - broadcast(2.0F) / (one + taylor_exponential(x + x));
+}
+
 }  // namespace
 
 PackedMatrix::PackedMatrix(std::span<const float> weights, std::span<const float> bias,
@@ -205,7 +218,7 @@ float rectified_probability(std::span<const float> values, const float* weight,
     for (std::size_t i = 0; i < values.size(); i += 8)
         total = fused(larger(load(values.data() + i), zero), load(weight + i), total);
     float lanes[8];
-    store(lanes, sigmoid(broadcast(sum(total) + bias)));
+    store(lanes, sigmoid(broadcast(sum_of(total) + bias)));
     return lanes[0];
 }
 

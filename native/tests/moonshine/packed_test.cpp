@@ -4,13 +4,12 @@
 
 #ifdef WAVEPOOL_PACKED_KERNELS
 
-#include <immintrin.h>
-
 #include <cmath>
 #include <numeric>
 #include <random>
 #include <vector>
 
+#include "kernels/float8.h"
 #include "models/moonshine/checkpoint.h"
 #include "models/moonshine/packed/packed_decoder.h"
 #include "models/moonshine/packed/packed_encoder.h"
@@ -163,8 +162,8 @@ TEST(MoonshineKernels, AttentionIsThatOfDoublesForEveryWidthAndLength) {
             for (std::size_t t = 0; t < positions; ++t) {
                 for (std::size_t d = 0; d < width; ++d) {
                     turned[d * stride + t] = keys[t * width + d];
-                    half_keys[d * stride + t] = _cvtss_sh(keys[t * width + d], 0);
-                    half_values[t * width + d] = _cvtss_sh(values[t * width + d], 0);
+                    half_keys[d * stride + t] = to_half(keys[t * width + d]);
+                    half_values[t * width + d] = to_half(values[t * width + d]);
                 }
             }
             std::vector<float> padded = values;

@@ -2,26 +2,34 @@
 
 #include <cmath>
 
-#include "kernels/packed/vectors.h"
+#include "kernels/exponentials.h"
 #include "models/moonshine/layers.h"
 
 namespace wavepool::moonshine {
+namespace {
+
+/// x · sigmoid(x)
+Float8 silu(Float8 x) noexcept {
+    return x / (broadcast(1.0F) + exponential(broadcast(0.0F) - x));
+}
+
+}  // namespace
 
 void layer_norm(const float* x, std::span<const float> weight, float* out) noexcept {
     const auto length = static_cast<std::int64_t>(weight.size());
-    __m256 sum = zeros();
-    for (std::int64_t i = 0; i < length; i += kLanes) sum = _mm256_add_ps(sum, load(x + i));
-    const __m256 mean = _mm256_set1_ps(sum_of(sum) / static_cast<float>(length));
-    __m256 squares = zeros();
+    Float8 sum = broadcast(0.0F);
+    for (std::int64_t i = 0; i < length; i += kLanes) sum = sum + load(x + i);
+    const Float8 mean = broadcast(sum_of(sum) / static_cast<float>(length));
+    Float8 squares = broadcast(0.0F);
     for (std::int64_t i = 0; i < length; i += kLanes) {
-        const __m256 difference = _mm256_sub_ps(load(x + i), mean);
-        squares = _mm256_fmadd_ps(difference, difference, squares);
+        const Float8 difference = load(x + i) - mean;
+        squares = fused(difference, difference, squares);
     }
     const float variance = sum_of(squares) / static_cast<float>(length);
-    const __m256 factor = _mm256_set1_ps(1.0F / std::sqrt(variance + kNormEpsilon));
+    const Float8 factor = broadcast(1.0F / std::sqrt(variance + kNormEpsilon));
     for (std::int64_t i = 0; i < length; i += kLanes) {
-        const __m256 normal = _mm256_mul_ps(_mm256_sub_ps(load(x + i), mean), factor);
-        _mm256_storeu_ps(out + i, _mm256_mul_ps(normal, load(weight.data() + i)));
+        const Float8 normal = (load(x + i) - mean) * factor;
+        store(out + i, normal * load(weight.data() + i));
     }
 }
 
@@ -32,9 +40,9 @@ void add(std::span<const float> y, float* x) noexcept {
 void gate(float* value, const float* value_bias, const float* gate, const float* gate_bias,
           std::int64_t length) noexcept {
     for (std::int64_t i = 0; i < length; i += kLanes) {
-        const __m256 open = silu(_mm256_add_ps(load(gate + i), load(gate_bias + i)));
-        const __m256 x = _mm256_add_ps(load(value + i), load(value_bias + i));
-        _mm256_storeu_ps(value + i, _mm256_mul_ps(x, open));
+        const Float8 open = silu(load(gate + i) + load(gate_bias + i));
+        const Float8 x = load(value + i) + load(value_bias + i);
+        store(value + i, x * open);
     }
 }
 
@@ -62,10 +70,8 @@ Rotary::Rotary(Arena& arena, const Config& config, std::int64_t positions)
 void Rotary::rotate(float* head, std::int64_t position) const noexcept {
     const float* table = table_.data() + position * 2 * dimensions_;
     for (std::int64_t first = 0; first < dimensions_; first += kLanes, table += 2 * kLanes) {
-        const __m256 x = load(head + first);
-        const __m256 swapped = _mm256_permute_ps(x, 0b10'11'00'01);
-        _mm256_storeu_ps(head + first, _mm256_add_ps(_mm256_mul_ps(x, load(table)),
-                                                     _mm256_mul_ps(swapped, load(table + kLanes))));
+        const Float8 x = load(head + first);
+        store(head + first, x * load(table) + swap_neighbors(x) * load(table + kLanes));
     }
 }
 

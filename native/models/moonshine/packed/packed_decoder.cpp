@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "kernels/packed/vectors.h"
+#include "kernels/vector_math.h"
 #include "models/moonshine/layers.h"
 
 namespace wavepool::moonshine {
@@ -196,9 +196,9 @@ void PackedDecoder::choose_tokens(int index, int threads) {
             float* scores = scratch.products.data() + row * kGroupRows;
             const std::int64_t excluded = inputs_[at].excluded - first;
             if (excluded >= 0 && excluded < tokens) scores[excluded] = kNone.score;
-            const float* best = largest_value(scores, tokens);
-            if (*best > scratch.best[at].score) {
-                scratch.best[at] = {*best, static_cast<std::int32_t>(first + (best - scores))};
+            const std::int32_t best = argmax({scores, static_cast<std::size_t>(tokens)});
+            if (scores[best] > scratch.best[at].score) {
+                scratch.best[at] = {scores[best], static_cast<std::int32_t>(first) + best};
             }
         }
     }

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/packed/vectors.h"
+#include "kernels/float8.h"
 #include "kernels/vector_math.h"
 #include "models/moonshine/layers.h"
 
@@ -130,14 +130,13 @@ void PackedEncoder::convolve_samples(int index, int threads) {
                    tanh_in_place({out, static_cast<std::size_t>(count * width)});
                    for (std::int64_t i = 0; i < count; ++i) {
                        std::uint16_t* kept = conv1_.data() + (first + i) * width;
-                       __m256 sum = zeros();
-                       __m256 squares = zeros();
+                       Float8 sum = broadcast(0.0F);
+                       Float8 squares = broadcast(0.0F);
                        for (std::int64_t k = 0; k < width; k += kLanes) {
-                           const __m256 x = load(out + i * width + k);
-                           sum = _mm256_add_ps(sum, x);
-                           squares = _mm256_fmadd_ps(x, x, squares);
-                           _mm_storeu_si128(reinterpret_cast<__m128i*>(kept + k),
-                                            _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
+                           const Float8 x = load(out + i * width + k);
+                           sum = sum + x;
+                           squares = fused(x, x, squares);
+                           store(kept + k, x);
                        }
                        sums_[static_cast<std::size_t>(first + i)] = sum_of(sum);
                        sums_[static_cast<std::size_t>(counts_.conv1 + first + i)] = sum_of(squares);
@@ -164,15 +163,14 @@ PackedEncoder::Moments PackedEncoder::moments() const noexcept {
 void PackedEncoder::normalize(const Moments& moments, std::int64_t first, std::int64_t count,
                               float* out) const noexcept {
     const std::int64_t width = config_.width;
-    const __m256 center = _mm256_set1_ps(moments.mean);
-    const __m256 factor = _mm256_set1_ps(moments.factor);
+    const Float8 center = broadcast(moments.mean);
+    const Float8 factor = broadcast(moments.factor);
     const std::uint16_t* from = conv1_.data() + first * width;
     for (std::int64_t i = 0; i < count * width; i += width) {
         for (std::int64_t k = 0; k < width; k += kLanes) {
-            const __m256 x = _mm256_mul_ps(_mm256_sub_ps(load(from + i + k), center), factor);
-            _mm256_storeu_ps(out + i + k,
-                             _mm256_fmadd_ps(x, load(weights_.group_norm.data() + k),
-                                             load(weights_.group_norm_bias.data() + k)));
+            const Float8 x = (load(from + i + k) - center) * factor;
+            store(out + i + k, fused(x, load(weights_.group_norm.data() + k),
+                                     load(weights_.group_norm_bias.data() + k)));
         }
     }
 }

@@ -4,8 +4,8 @@
 #include <string>
 #include <utility>
 
+#include "kernels/float8.h"
 #include "kernels/packed/attention.h"
-#include "kernels/packed/vectors.h"
 #include "models/moonshine/front_end.h"
 
 namespace wavepool::moonshine {

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "kernels/packed/vectors.h"
+#include "kernels/exponentials.h"
 
 namespace wavepool::whisper {
 namespace {
@@ -13,30 +13,29 @@ constexpr float kNormEpsilon = 1e-5F;
 
 void layer_norm(const float* x, const Norm& norm, float* out) noexcept {
     const auto length = static_cast<std::int64_t>(norm.weight.size());
-    __m256 sum = zeros();
-    for (std::int64_t i = 0; i < length; i += kLanes) sum = _mm256_add_ps(sum, load(x + i));
-    const __m256 mean = _mm256_set1_ps(sum_of(sum) / static_cast<float>(length));
-    __m256 squares = zeros();
+    Float8 sum = broadcast(0.0F);
+    for (std::int64_t i = 0; i < length; i += kLanes) sum = sum + load(x + i);
+    const Float8 mean = broadcast(sum_of(sum) / static_cast<float>(length));
+    Float8 squares = broadcast(0.0F);
     for (std::int64_t i = 0; i < length; i += kLanes) {
-        const __m256 difference = _mm256_sub_ps(load(x + i), mean);
-        squares = _mm256_fmadd_ps(difference, difference, squares);
+        const Float8 difference = load(x + i) - mean;
+        squares = fused(difference, difference, squares);
     }
     const float variance = sum_of(squares) / static_cast<float>(length);
-    const __m256 factor = _mm256_set1_ps(1.0F / std::sqrt(variance + kNormEpsilon));
+    const Float8 factor = broadcast(1.0F / std::sqrt(variance + kNormEpsilon));
     for (std::int64_t i = 0; i < length; i += kLanes) {
-        const __m256 normal = _mm256_mul_ps(_mm256_sub_ps(load(x + i), mean), factor);
-        _mm256_storeu_ps(out + i, _mm256_fmadd_ps(normal, load(norm.weight.data() + i),
-                                                  load(norm.bias.data() + i)));
+        const Float8 normal = (load(x + i) - mean) * factor;
+        store(out + i, fused(normal, load(norm.weight.data() + i), load(norm.bias.data() + i)));
     }
 }
 
 void gelu_in_place(float* x, std::int64_t length) noexcept {
-    for (std::int64_t i = 0; i < length; i += kLanes) _mm256_storeu_ps(x + i, gelu(load(x + i)));
+    for (std::int64_t i = 0; i < length; i += kLanes) store(x + i, gelu(load(x + i)));
 }
 
 void add(const float* y, std::int64_t length, float* x) noexcept {
     for (std::int64_t i = 0; i < length; i += kLanes) {
-        _mm256_storeu_ps(x + i, _mm256_add_ps(load(x + i), load(y + i)));
+        store(x + i, load(x + i) + load(y + i));
     }
 }
 

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "kernels/packed/vectors.h"
+#include "kernels/float8.h"
 
 namespace wavepool::whisper {
 namespace {
@@ -25,18 +25,18 @@ using Folded = std::array<float, 2 * kFolded * kTogether>;
 
 /// sum[frame][vector] of table columns times samples.
 inline void accumulate(const float* table, const float* samples,
-                       __m256 (&sum)[kTogether][kVectors]) noexcept {
+                       Float8 (&sum)[kTogether][kVectors]) noexcept {
     for (auto& frame : sum) {
-        for (__m256& each : frame) each = zeros();
+        for (Float8& each : frame) each = broadcast(0.0F);
     }
     for (std::int64_t n = 0; n < kFolded; ++n) {
-        const __m256 first = load(table + n * kPadded);
-        const __m256 second = load(table + n * kPadded + kLanes);
+        const Float8 first = load(table + n * kPadded);
+        const Float8 second = load(table + n * kPadded + kLanes);
 #pragma GCC unroll 4
         for (std::int64_t f = 0; f < kTogether; ++f) {
-            const __m256 x = _mm256_broadcast_ss(samples + n * kTogether + f);
-            sum[f][0] = _mm256_fmadd_ps(x, first, sum[f][0]);
-            sum[f][1] = _mm256_fmadd_ps(x, second, sum[f][1]);
+            const Float8 x = broadcast(samples[n * kTogether + f]);
+            sum[f][0] = fused(x, first, sum[f][0]);
+            sum[f][1] = fused(x, second, sum[f][1]);
         }
     }
 }
@@ -82,15 +82,15 @@ LogMel::LogMel(Arena& arena, const std::vector<float>& filters, std::int64_t bin
 
 void LogMel::transform(const float* folded, float* powers) const noexcept {
     for (std::int64_t k = 0; k < kPadded; k += kBlock) {
-        __m256 real[kTogether][kVectors];
-        __m256 imaginary[kTogether][kVectors];
+        Float8 real[kTogether][kVectors];
+        Float8 imaginary[kTogether][kVectors];
         accumulate(cosines_.data() + k, folded, real);
         accumulate(sines_.data() + k, folded + kFolded * kTogether, imaginary);
         for (std::int64_t f = 0; f < kTogether; ++f) {
             for (std::int64_t v = 0; v < kVectors; ++v) {
-                const __m256 square = _mm256_mul_ps(imaginary[f][v], imaginary[f][v]);
-                _mm256_storeu_ps(powers + f * kPadded + k + v * kLanes,
-                                 _mm256_fmadd_ps(real[f][v], real[f][v], square));
+                const Float8 square = imaginary[f][v] * imaginary[f][v];
+                store(powers + f * kPadded + k + v * kLanes,
+                      fused(real[f][v], real[f][v], square));
             }
         }
     }

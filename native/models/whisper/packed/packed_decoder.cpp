@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "kernels/packed/vectors.h"
-
 namespace wavepool::whisper {
 namespace {
 

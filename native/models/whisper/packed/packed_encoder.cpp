@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "kernels/packed/vectors.h"
+#include "kernels/float8.h"
 
 namespace wavepool::whisper {
 namespace {
