@@ -5,6 +5,7 @@
 import { WavepoolError } from '../core/errors.ts';
 import {
   type Audio,
+  type AudioRange,
   type AudioSource,
   type BuildInfo,
   type Engine,
@@ -21,6 +22,7 @@ import {
   type TaskItem,
   type TaskOptions,
   type TaskOutcome,
+  type TaskResult,
   type TaskState,
   type TaskStream,
 } from '../runtime/engine.ts';
@@ -33,10 +35,10 @@ import {
   type NativeOutcome,
   type PoolHandle,
   type StateHandle,
+  type StreamHandle,
 } from './binding.ts';
 import { NativeAudio, NativeLiveAudio } from './native-audio.ts';
 import { fromNative, native, nativeSync } from './native-errors.ts';
-import { NativeTaskStream } from './native-stream.ts';
 
 class NativeTaskState implements TaskState {
   readonly kind = 'task-state';
@@ -76,6 +78,35 @@ function whenAborted(signal: AbortSignal | undefined, listener: () => void): () 
 }
 
 type OnOutcome = (index: number, outcome: TaskOutcome) => void;
+
+/** When its handle is garbage collected, an open stream is reset. */
+class NativeTaskStream implements TaskStream {
+  readonly #handle: StreamHandle;
+
+  constructor(handle: StreamHandle) {
+    this.#handle = handle;
+  }
+
+  push(chunk: Float32Array | AudioRange): Promise<TaskResult | undefined> {
+    return native(() => {
+      if (chunk instanceof Float32Array) return this.#handle.push(chunk);
+      const { audio, startSample, endSample } = chunk;
+      return this.#handle.push(NativeAudio.handleOf(audio), startSample, endSample);
+    });
+  }
+
+  finish(): Promise<TaskResult> {
+    return native(() => this.#handle.finish());
+  }
+
+  reset(): Promise<void> {
+    return native(() => this.#handle.reset());
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.reset();
+  }
+}
 
 class NativePool implements SessionPool {
   readonly size: number;

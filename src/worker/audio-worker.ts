@@ -27,9 +27,9 @@ import { ModelQueue } from './job/model-queue.ts';
 import type { Post } from './job/outbox.ts';
 import { Quarantine } from './job/quarantine.ts';
 import { RunWatch } from './job/run-watch.ts';
-import { LiveDesk } from './live/live-desk.ts';
+import { RemoteStreams } from './live/remote-streams.ts';
 import { ControlListener, ControlRunner } from './models/control.ts';
-import { ModelChanges } from './models/control-events.ts';
+import { ModelChanges } from './models/model-changes.ts';
 import { openServedModels, type ServedModels } from './models/served-models.ts';
 import { PartInputs } from './parts/part-inputs.ts';
 import { PartProcessor } from './parts/part-processor.ts';
@@ -43,7 +43,7 @@ const PARTS_AHEAD = 1;
 export interface AudioWorkerOptions {
   readonly settings: WorkerSettings;
   readonly engine: Engine;
-  /** What models need, told from metadata; the engine, where it can tell. */
+  /** Tells what models need from their metadata: the engine itself, where it can. */
   readonly planner?: ModelPlanner | undefined;
   readonly results: ResultStore;
   /** Where inputs that are not paths come from, besides URLs. @defaultValue the folders of the settings */
@@ -55,7 +55,7 @@ export interface AudioWorkerOptions {
 }
 
 export class AudioWorker {
-  /** As in its presence; names its control queue, too. */
+  /** The id in its presence and in the name of its control queue. */
   readonly id = randomUUID();
   readonly #options: AudioWorkerOptions;
   readonly #startedAt = Date.now();
@@ -69,7 +69,7 @@ export class AudioWorker {
   #processor: JobProcessor | undefined;
   #changes: ModelChanges | undefined;
   #control: ControlListener | undefined;
-  #live: LiveDesk | undefined;
+  #live: RemoteStreams | undefined;
   #presence: PresencePublisher | undefined;
   #alive: NodeJS.Timeout | undefined;
   #closed: Promise<void> | undefined;
@@ -112,15 +112,15 @@ export class AudioWorker {
       worker: { worker: this.id, host: hostname(), pid: process.pid },
       logger,
     });
-    runtime.onChange((model) => this.#hear(model));
+    runtime.onChange((model) => this.#modelChanged(model));
     for (const { id } of settings.models) await this.#serve(runtime.entry(id));
     this.#control = await this.#takeCommands(served);
     this.#live = await this.#takeLive(served);
-    this.#presence = this.#appear(served);
+    this.#presence = this.#publishPresence(served);
     await this.#presence.start();
   }
 
-  /** What it says of itself now, whether or not anybody was told; nothing before its models are registered. */
+  /** The presence as it is now, whether or not it was published; undefined before the models are registered. */
   get presence(): WorkerPresence | undefined {
     return this.#served === undefined ? undefined : this.#describe(this.#served);
   }
@@ -143,7 +143,7 @@ export class AudioWorker {
       await Promise.all([...this.#partQueues.values()].map((queue) => queue.close()));
     };
     await Promise.all([this.#control?.close(), this.#live?.drain(), closeQueues()]);
-    // A command that was under way may have opened one more.
+    // A command that was under way may have opened one more queue.
     await closeQueues();
     clearTimeout(late);
     await this.#partInputs?.close();
@@ -170,7 +170,7 @@ export class AudioWorker {
     });
   }
 
-  async #takeLive({ runtime, liveDetector }: ServedModels): Promise<LiveDesk | undefined> {
+  async #takeLive({ runtime, liveDetector }: ServedModels): Promise<RemoteStreams | undefined> {
     if (liveDetector === undefined) return undefined;
     const { settings, logger } = this.#options;
     const { liveStreams, redis: address } = settings;
@@ -179,7 +179,7 @@ export class AudioWorker {
       const validate = `wavepool models validate ${settings.detector.id} --mode streaming`;
       logger.info({ slots, asked: liveStreams }, `fewer live streams than asked for: ${validate}`);
     }
-    return LiveDesk.open({
+    return RemoteStreams.open({
       address,
       workerId: this.id,
       runtime,
@@ -215,7 +215,7 @@ export class AudioWorker {
     this.#presence?.announce();
   }
 
-  /** Parts of split jobs, of this worker's jobs and of others'. */
+  /** Takes parts of split jobs, whichever worker runs those jobs. */
   async #takeParts(model: string, { slots }: ModelConfiguration): Promise<void> {
     const { settings, logger } = this.#options;
     const { runtime } = this.#served ?? {};
@@ -229,18 +229,18 @@ export class AudioWorker {
     );
   }
 
-  /** A model changed: the jobs that are taken follow its slots, and the world is told. */
-  #hear(model: ModelStatus): void {
+  /** Takes as many jobs of the model as its slots need now, and publishes the change. */
+  #modelChanged(model: ModelStatus): void {
     const queue = this.#queues.get(model.id);
     const entry = this.#served?.runtime.entries.get(model.id);
     if (queue === undefined || entry === undefined) return;
     queue.concurrency = jobConcurrency(entry.configuration);
-    this.#changes?.tell(model);
+    this.#changes?.publish(model);
     this.#presence?.announce();
   }
 
-  /** What the world is told, the supervisor is told, too. */
-  #appear(served: ServedModels): PresencePublisher {
+  /** Whatever is published is reported to the supervisor, too. */
+  #publishPresence(served: ServedModels): PresencePublisher {
     const { settings, logger, report } = this.#options;
     return new PresencePublisher({
       address: settings.redis,
@@ -248,7 +248,7 @@ export class AudioWorker {
         const status = this.#describe(served);
         report({ type: 'status', status });
         for (const model of status.runtime.models) {
-          if (this.#queues.has(model.id)) this.#changes?.tell(model);
+          if (this.#queues.has(model.id)) this.#changes?.publish(model);
         }
         return status;
       },

@@ -14,6 +14,7 @@ import type { Logger } from '../../core/logger.ts';
 import { readEventPage } from '../../queue/events/event-history.ts';
 import { JOB_END_READER, readJobEnds, readLastEventId } from '../../queue/events/job-ends.ts';
 import { readKnownModels } from '../../queue/jobs/known-models.ts';
+import type { openConnection } from '../../queue/redis/connection.ts';
 import { queueNameOf, webhookCursorsKey, webhookTurnKey } from '../../queue/redis/queue-names.ts';
 import type { WebhookDeliveries } from '../../queue/webhooks/webhook-deliveries.ts';
 import {
@@ -23,7 +24,6 @@ import {
   pendingPage,
   settlePending,
 } from '../../queue/webhooks/webhook-jobs.ts';
-import type { WebhooksOptions } from './webhooks.ts';
 
 const RECONCILE_MS = 60_000;
 /** Of the time between two looks: a turn ends before the next one. */
@@ -34,8 +34,12 @@ const CHUNK = 500;
 const NOT_ADDED_YET_MS = 60_000;
 const LAST = '+' as StreamId; // What XRANGE calls the end of a stream.
 
-export interface WebhookFollowerOptions
-  extends Pick<WebhooksOptions, 'connection' | 'queueOf' | 'logger' | 'now'> {
+export interface WebhookFollowerOptions {
+  readonly connection: ReturnType<typeof openConnection>;
+  readonly queueOf: (name: string) => Queue;
+  readonly logger: Logger;
+  /** Milliseconds since 1970. */
+  readonly now: () => number;
   readonly deliveries: WebhookDeliveries;
   /** Between two looks. */
   readonly followMs: number;

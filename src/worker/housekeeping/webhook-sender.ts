@@ -7,13 +7,13 @@ import { DelayedError, type Job, UnrecoverableError, Worker } from 'bullmq';
 import { Webhook } from 'standardwebhooks';
 import { toWavepoolError, WavepoolError } from '../../core/errors.ts';
 import { type DeliveryAttempt, DeliveryData } from '../../core/http/webhook-message.ts';
+import type { Logger } from '../../core/logger.ts';
 import { packageVersion } from '../../core/package-version.ts';
 import type { WebhookLimits } from '../../core/webhook.ts';
+import type { openConnection } from '../../queue/redis/connection.ts';
 import { queuePrefix, WEBHOOK_QUEUE } from '../../queue/redis/queue-names.ts';
 import type { WebhookSecrets } from '../../queue/webhooks/webhook-secrets.ts';
 import { guardedPost } from '../../storage/guarded-post.ts';
-import { HostGate } from './host-gate.ts';
-import type { WebhooksOptions } from './webhooks.ts';
 
 const CONCURRENT = 32;
 const GONE = 410;
@@ -23,7 +23,9 @@ const MAX_BACKOFF_MS = 6 * 3_600_000;
 const FIRST_PUT_OFF_MS = 500;
 const MAX_PUT_OFF_MS = 60_000;
 
-export interface WebhookSenderOptions extends Pick<WebhooksOptions, 'connection' | 'logger'> {
+export interface WebhookSenderOptions {
+  readonly connection: ReturnType<typeof openConnection>;
+  readonly logger: Logger;
   readonly secrets: WebhookSecrets;
   readonly limits: WebhookLimits;
 }
@@ -38,15 +40,37 @@ class ComeAgainError extends Error {
   }
 }
 
+/** Bounds the deliveries that are under way to one host, so that a slow one does not take the places of all others. */
+class HostLimit {
+  readonly #limit: number;
+  readonly #busy = new Map<string, number>();
+
+  constructor(limit: number) {
+    this.#limit = limit;
+  }
+
+  /** @returns what to call when the delivery is over; undefined when the host has enough to do */
+  enter(host: string): (() => void) | undefined {
+    const busy = this.#busy.get(host) ?? 0;
+    if (busy >= this.#limit) return undefined;
+    this.#busy.set(host, busy + 1);
+    return () => {
+      const left = (this.#busy.get(host) ?? 1) - 1;
+      if (left === 0) this.#busy.delete(host);
+      else this.#busy.set(host, left);
+    };
+  }
+}
+
 export class WebhookSender {
   readonly #options: WebhookSenderOptions;
-  readonly #gate: HostGate;
+  readonly #hosts: HostLimit;
   readonly #worker: Worker;
 
   constructor(options: WebhookSenderOptions) {
     this.#options = options;
     const { connection, logger, limits } = options;
-    this.#gate = new HostGate(limits.perHost);
+    this.#hosts = new HostLimit(limits.perHost);
     this.#worker = new Worker(WEBHOOK_QUEUE, (job, token = '') => this.#send(job, token), {
       connection,
       prefix: queuePrefix(connection),
@@ -69,7 +93,7 @@ export class WebhookSender {
 
   async #send(job: Job, token: string): Promise<{ status: number }> {
     const delivery = DeliveryData.parse(job.data);
-    const leave = this.#gate.enter(new URL(delivery.url).host);
+    const leave = this.#hosts.enter(new URL(delivery.url).host);
     if (leave === undefined) {
       const timesPutOff = Math.max(0, job.attemptsStarted - job.attemptsMade - 1);
       await job.moveToDelayed(Date.now() + putOffMs(timesPutOff), token);

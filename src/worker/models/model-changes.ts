@@ -1,4 +1,4 @@
-/** Tells of the models of a worker as they change, in the queues of those models. */
+/** Publishes changes of a worker's models as events in the queues of those models. */
 import type { ModelChange } from '../../core/http/events.ts';
 import type { Logger } from '../../core/logger.ts';
 import type { ModelStatus } from '../../core/worker/status.ts';
@@ -19,7 +19,7 @@ export interface ModelChangesOptions {
 export class ModelChanges {
   readonly #options: ModelChangesOptions;
   readonly #connection: ReturnType<typeof openConnection>;
-  readonly #told = new Map<string, ModelChange>();
+  readonly #published = new Map<string, ModelChange>();
   #last: Promise<void> | undefined;
 
   private constructor(options: ModelChangesOptions, connection: ReturnType<typeof openConnection>) {
@@ -34,22 +34,22 @@ export class ModelChanges {
     return new ModelChanges(options, connection);
   }
 
-  /** Tells what is new since the last call. */
-  tell(model: ModelStatus): void {
+  /** Publishes what has changed since the last call. */
+  publish(model: ModelStatus): void {
     const change = this.#changeOf(model);
-    const told = this.#told.get(model.id);
+    const last = this.#published.get(model.id);
     const type =
-      told === undefined || differ(told, change, STATE_FIELDS) ? 'model.changed' : 'slot.changed';
-    if (told !== undefined && type === 'slot.changed' && !differ(told, change, SLOT_FIELDS)) return;
-    this.#told.set(model.id, change);
-    // On one connection, so in the order of the calls. What cannot be told is in the next heartbeat all the same.
+      last === undefined || differ(last, change, STATE_FIELDS) ? 'model.changed' : 'slot.changed';
+    if (last !== undefined && type === 'slot.changed' && !differ(last, change, SLOT_FIELDS)) return;
+    this.#published.set(model.id, change);
+    // One connection keeps the order of the calls. The next heartbeat has what could not be published.
     const event = { type, model: model.id, data: change } as const;
     this.#last = publishEvent(this.#connection, event).catch((err: unknown) => {
       this.#options.logger.debug({ err, model: model.id }, 'a change could not be told');
     });
   }
 
-  /** Lets the last change be told. Idempotent. */
+  /** Waits until the last change has been published. Idempotent. */
   async close(): Promise<void> {
     await this.#last;
     closeConnection(this.#connection);

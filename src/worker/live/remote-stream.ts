@@ -1,4 +1,4 @@
-/** One live stream that a server has brought to this worker. */
+/** One live stream that an HTTP server sends to this worker over Redis. */
 import { toWavepoolError, type WavepoolError } from '../../core/errors.ts';
 import type { LiveProgressEvent } from '../../core/live/live-api.ts';
 import type { LiveFrame, LiveOpening, LiveWord } from '../../core/live/live-wire.ts';
@@ -11,10 +11,10 @@ import type { LiveStream, SpeechChange } from './live-stream.ts';
 import { openLiveTranscription } from './live-transcription.ts';
 import { readPcm } from './pcm-reader.ts';
 
-/** One write takes no more, whatever the rate. */
+/** The most audio in one write, whatever the sample rate. */
 const WRITE_SECONDS = 1;
 
-export interface DeskStreamOptions {
+export interface RemoteStreamOptions {
   readonly id: string;
   readonly opening: LiveOpening;
   readonly channel: LiveChannel;
@@ -22,11 +22,11 @@ export interface DeskStreamOptions {
   readonly detector: ModelEntry;
 }
 
-export class DeskStream {
-  readonly #options: DeskStreamOptions;
+export class RemoteStream {
+  readonly #options: RemoteStreamOptions;
   readonly #peer: LivePeer;
   readonly #abort = new AbortController();
-  /** What has come and was not yet taken; the server sends no more than fits. */
+  /** Audio that has come and was not taken yet; the server sends no more than fits. */
   #waiting: Uint8Array[] = [];
   #hasEnded = false;
   #takenBytes = 0;
@@ -37,7 +37,7 @@ export class DeskStream {
   readonly closed: Promise<void>;
   #tellClosed: () => void = () => undefined;
 
-  constructor(options: DeskStreamOptions) {
+  constructor(options: RemoteStreamOptions) {
     const { id, channel, opening } = options;
     this.#options = options;
     this.closed = new Promise((resolve) => {
@@ -56,9 +56,9 @@ export class DeskStream {
     let live: LiveStream | undefined;
     try {
       live = await this.#open();
-      // One that fails while nothing comes is not noticed by reading.
+      // A stream that fails while no audio comes would not be noticed by reading.
       void live.closed.then(() => this.#wake());
-      this.#say({ type: 'opened' });
+      this.#send({ type: 'opened' });
       for await (const samples of readPcm(this.#bytes(live), this.#options.opening.format)) {
         for (const piece of this.#pieces(samples)) await live.write(piece);
       }
@@ -71,7 +71,8 @@ export class DeskStream {
     }
   }
 
-  hear(frame: LiveFrame): void {
+  /** Takes a frame of the server. */
+  receive(frame: LiveFrame): void {
     if (!this.#peer.take(frame)) return;
     if (frame.kind === 'audio') this.#waiting.push(frame.payload);
     else if (frame.kind === 'end') this.#hasEnded = true;
@@ -79,18 +80,18 @@ export class DeskStream {
     this.#wake();
   }
 
-  /** Of one that is not run: tells the server why, and no more. */
+  /** Ends a stream that will not be run, and tells the server why. */
   refuse(error: WavepoolError): void {
     this.fail(error);
     this.#leave();
   }
 
-  /** Ends it; the server is told why as soon as the slot is free. Idempotent. */
+  /** Ends the stream; the server is told why as soon as the slot is free. Idempotent. */
   fail({ code, detail }: WavepoolError): void {
     this.#end({ type: 'failed', code, detail });
   }
 
-  /** @param last what the server is told, unless it knows or is gone */
+  /** @param last what the server is told; undefined when it knows already, or is gone */
   #end(last: LiveWord | undefined): void {
     if (this.#isOver) return;
     this.#isOver = true;
@@ -100,12 +101,12 @@ export class DeskStream {
     this.#wake();
   }
 
-  /** The place is free before the server hears of it. */
+  /** Frees the place before the server learns of the end. */
   #leave(): void {
     this.#tellClosed();
     if (this.#last === undefined) return;
-    // A server that does not hear it has gone.
-    this.#peer.send('word', words(this.#last)).catch(() => undefined);
+    // A server that cannot be reached has gone.
+    this.#peer.send('word', encode(this.#last)).catch(() => undefined);
   }
 
   #open(): Promise<LiveStream> {
@@ -118,12 +119,12 @@ export class DeskStream {
       options: opening.options,
       idleTimeoutMs: opening.idleTimeoutMs,
       signal: this.#abort.signal,
-      onSpeech: (change) => this.#tell(speechEvent(change)),
-      onSegment: (segment) => this.#tell({ type: 'live.segment', ...segment }),
+      onSpeech: (change) => this.#sendEvent(speechEvent(change)),
+      onSegment: (segment) => this.#sendEvent({ type: 'live.segment', ...segment }),
     });
   }
 
-  /** What has come since the last time, at once; the server may send as much again when it has been dealt with. */
+  /** Yields what has come since the last time as one piece. The server may send as much again when it has been written. */
   async *#bytes(live: LiveStream): AsyncGenerator<Uint8Array> {
     let isClosed = false;
     void live.closed.then(() => {
@@ -136,7 +137,7 @@ export class DeskStream {
         const bytes = Buffer.concat(come);
         yield bytes;
         this.#takenBytes += bytes.length;
-        this.#say({ type: 'taken', bytes: this.#takenBytes });
+        this.#send({ type: 'taken', bytes: this.#takenBytes });
       } else if (this.#hasEnded || this.#isOver) {
         return;
       } else if (isClosed) {
@@ -156,12 +157,12 @@ export class DeskStream {
     for (let at = 0; at < samples.length; at += step) yield samples.subarray(at, at + step);
   }
 
-  #tell(event: LiveProgressEvent): void {
-    this.#say({ type: 'event', event });
+  #sendEvent(event: LiveProgressEvent): void {
+    this.#send({ type: 'event', event });
   }
 
-  #say(word: LiveWord): void {
-    if (!this.#isOver) this.#peer.tell('word', words(word));
+  #send(word: LiveWord): void {
+    if (!this.#isOver) this.#peer.tell('word', encode(word));
   }
 }
 
@@ -171,6 +172,6 @@ function speechEvent(change: SpeechChange): LiveProgressEvent {
   return { type: 'live.speech-ended', index, start, end };
 }
 
-function words(word: LiveWord): Buffer {
+function encode(word: LiveWord): Buffer {
   return Buffer.from(JSON.stringify(word));
 }

@@ -1,8 +1,7 @@
 /**
- * Where servers bring live audio to a worker. Each stream holds a slot of the detector in streaming mode from start to end;
- * what is said in it is recognized in the batches of the worker's jobs.
+ * The live streams that HTTP servers send to a worker over Redis. Each holds a slot of the detector in streaming mode from
+ * start to end; its speech is recognized in the batches of the worker's jobs.
  */
-
 import { WavepoolError } from '../../core/errors.ts';
 import { parseJson } from '../../core/lenient-parse.ts';
 import { type LiveFrame, LiveOpening } from '../../core/live/live-wire.ts';
@@ -11,39 +10,39 @@ import { LiveChannel } from '../../queue/live/live-channel.ts';
 import type { RedisAddress } from '../../queue/redis/connection.ts';
 import type { ModelEntry } from '../../runtime/models/model-entry.ts';
 import type { Runtime } from '../../runtime/runtime.ts';
-import { DeskStream } from './desk-stream.ts';
+import { RemoteStream } from './remote-stream.ts';
 
-export interface LiveDeskOptions {
+export interface RemoteStreamsOptions {
   readonly address: RedisAddress;
   readonly workerId: string;
   readonly runtime: Runtime;
-  /** In streaming mode: as many streams as it has slots. */
+  /** In streaming mode. There can be as many streams as it has slots. */
   readonly detector: ModelEntry;
   readonly logger: Logger;
-  /** A stream began or ended. */
+  /** Called when a stream has begun or ended. */
   readonly onChange: () => void;
 }
 
-export class LiveDesk {
-  readonly #options: LiveDeskOptions;
-  readonly #streams = new Map<string, DeskStream>();
+export class RemoteStreams {
+  readonly #options: RemoteStreamsOptions;
+  readonly #streams = new Map<string, RemoteStream>();
   #channel: LiveChannel | undefined;
   #draining = false;
 
-  private constructor(options: LiveDeskOptions) {
+  private constructor(options: RemoteStreamsOptions) {
     this.#options = options;
   }
 
   /** @throws {WavepoolError} REDIS_UNAVAILABLE */
-  static async open(options: LiveDeskOptions): Promise<LiveDesk> {
-    const desk = new LiveDesk(options);
-    desk.#channel = await LiveChannel.open({
+  static async open(options: RemoteStreamsOptions): Promise<RemoteStreams> {
+    const remote = new RemoteStreams(options);
+    remote.#channel = await LiveChannel.open({
       address: options.address,
       listener: options.workerId,
-      onFrame: (frame) => desk.#hear(frame),
-      onLost: () => desk.#endAll(new WavepoolError('REDIS_UNAVAILABLE', 'audio was not heard')),
+      onFrame: (frame) => remote.#receive(frame),
+      onLost: () => remote.#endAll(new WavepoolError('REDIS_UNAVAILABLE', 'audio was not heard')),
     });
-    return desk;
+    return remote;
   }
 
   /** Takes no more streams; resolves when those that are open have ended. */
@@ -64,9 +63,9 @@ export class LiveDesk {
     for (const stream of [...this.#streams.values()]) stream.fail(error);
   }
 
-  #hear(frame: LiveFrame): void {
+  #receive(frame: LiveFrame): void {
     const stream = this.#streams.get(frame.stream);
-    if (stream !== undefined) stream.hear(frame);
+    if (stream !== undefined) stream.receive(frame);
     else if (frame.kind === 'open') this.#begin(frame);
   }
 
@@ -81,8 +80,8 @@ export class LiveDesk {
       return;
     }
     const id = frame.stream;
-    const stream = new DeskStream({ id, opening, channel, runtime, detector });
-    stream.hear(frame);
+    const stream = new RemoteStream({ id, opening, channel, runtime, detector });
+    stream.receive(frame);
     const refusal = this.#refusal();
     if (refusal !== undefined) {
       stream.refuse(refusal);
