@@ -15,7 +15,6 @@ import { queueNameOf, queuePrefix } from '../dist/src/queue/redis/queue-names.js
 import { LocalResultStore } from '../dist/src/storage/local-result-store.js';
 import { HeldJobs } from '../dist/src/worker/job/held-jobs.js';
 import { ModelQueue } from '../dist/src/worker/job/model-queue.js';
-import { Outbox } from '../dist/src/worker/job/outbox.js';
 import { Quarantine } from '../dist/src/worker/job/quarantine.js';
 
 const settings = JSON.parse(process.argv[2]);
@@ -107,7 +106,7 @@ async function openOurs() {
     },
   };
   // The supervisor is told, as in a worker process.
-  const outbox = new Outbox((messages) => process.connected && process.send(messages));
+  const report = (message) => process.connected && process.send(message);
   class CountedJobs extends HeldJobs {
     release(...job) {
       super.release(...job);
@@ -118,7 +117,7 @@ async function openOurs() {
     address,
     model,
     processor,
-    held: new CountedJobs((message) => outbox.post(message)),
+    held: new CountedJobs(report),
     quarantine: new Quarantine(),
     lockDurationMs: LOCK_DURATION_MS,
     stalledIntervalMs: STALLED_INTERVAL_MS,

@@ -14,7 +14,6 @@ import { EmbeddedRedis } from '../src/queue/redis/embedded-redis.ts';
 import { openStorage } from '../src/storage/open-storage.ts';
 import { openTracing } from '../src/tracing/open-tracing.ts';
 import { AudioWorker } from '../src/worker/audio-worker.ts';
-import { Outbox } from '../src/worker/job/outbox.ts';
 
 /** For a worker that is told to end by itself, and not through its supervisor. */
 const DRAIN_MS = 30_000;
@@ -23,11 +22,9 @@ let worker: AudioWorker | undefined;
 let tracing: Tracing | undefined;
 let privateRedisOf: string | undefined;
 
-const outbox = new Outbox<WorkerMessage>((messages) => send(messages));
-
-function send(messages: readonly WorkerMessage[], sent: () => void = () => undefined): void {
+function report(message: WorkerMessage, sent: () => void = () => undefined): void {
   // A supervisor that has gone is noticed by 'disconnect'.
-  if (process.connected) process.send?.(messages, undefined, undefined, sent);
+  if (process.connected) process.send?.(message, undefined, undefined, sent);
   else sent();
 }
 
@@ -39,7 +36,6 @@ async function start(settings: WorkerSettings): Promise<void> {
     const maxObjectBytes = settings.urls.maxBytes;
     const { results, places } = await openStorage({ ...settings, maxObjectBytes });
     tracing = await openTracing(readConfig().tracing, 'worker');
-    const report = outbox.post;
     worker = new AudioWorker({
       ...{ settings, engine, planner: engine, results, places, tracing, logger, report },
     });
@@ -48,13 +44,12 @@ async function start(settings: WorkerSettings): Promise<void> {
   } catch (thrown) {
     const { code, detail } = toWavepoolError(thrown);
     if (code === 'INTERNAL') logger.error({ err: thrown }, 'the worker could not start');
-    send([{ type: 'failed', code, detail }], () => process.exit(3));
+    report({ type: 'failed', code, detail }, () => process.exit(3));
   }
 }
 
 async function shutdown(deadlineMs: number): Promise<void> {
   await worker?.close({ deadlineMs });
-  outbox.flush();
   await tracing?.close();
   process.exit();
 }

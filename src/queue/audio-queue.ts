@@ -22,8 +22,7 @@ import {
   type JobListener,
 } from './events/job-events.ts';
 import { JobIntake } from './job-intake.ts';
-import { type CancelResult, cancelJob } from './jobs/cancel-job.ts';
-import { clearCancelMark } from './jobs/cancellation.ts';
+import { type CancelResult, cancelJob, clearCancelMark } from './jobs/cancellation.ts';
 import { CRASH_LIMIT, type HandBackResult, handBack, KILL_LIMIT } from './jobs/handback.ts';
 import { type JobCounts, readCounts } from './jobs/job-counts.ts';
 import { type JobListOptions, listJobs } from './jobs/job-list.ts';
@@ -46,7 +45,7 @@ import { WebhookDeliveries } from './webhooks/webhook-deliveries.ts';
 
 const CHUNK = 500;
 
-export type { CancelResult } from './jobs/cancel-job.ts';
+export type { CancelResult } from './jobs/cancellation.ts';
 export type { JobCounts } from './jobs/job-counts.ts';
 
 export interface AudioQueueOptions {

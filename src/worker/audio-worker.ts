@@ -24,7 +24,6 @@ import { traceBatches } from './job/batch-tracing.ts';
 import { HeldJobs } from './job/held-jobs.ts';
 import { JobProcessor } from './job/job-processor.ts';
 import { ModelQueue } from './job/model-queue.ts';
-import type { Post } from './job/outbox.ts';
 import { Quarantine } from './job/quarantine.ts';
 import { RunWatch } from './job/run-watch.ts';
 import { RemoteStreams } from './live/remote-streams.ts';
@@ -51,7 +50,8 @@ export interface AudioWorkerOptions {
   /** Closed by the caller. @defaultValue none */
   readonly tracing?: Tracing | undefined;
   readonly logger: Logger;
-  readonly report: Post<WorkerMessage>;
+  /** Sends a message to the supervisor. */
+  readonly report: (message: WorkerMessage) => void;
 }
 
 export class AudioWorker {
@@ -154,7 +154,6 @@ export class AudioWorker {
     } finally {
       await this.#changes?.close();
       clearInterval(this.#alive);
-      this.#held.flush();
     }
   }
 

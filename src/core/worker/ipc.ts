@@ -21,7 +21,6 @@ export interface HeldJob extends z.infer<typeof HeldJob> {
   readonly blame?: Blame;
 }
 
-/** Sent one by one, or those of one turn of the worker's event loop as an array. */
 export const WorkerMessage = z.discriminatedUnion('type', [
   /** Models are loaded and jobs are being taken. */
   z.strictObject({ type: z.literal('ready') }),

@@ -7,7 +7,7 @@ import type { Redis } from 'ioredis';
 import { WavepoolError } from '../../core/errors.ts';
 import { type JobData, type JobId, JobLimits } from '../../core/job/job.ts';
 import { deadlinesKey } from '../redis/queue-names.ts';
-import { failWaiting } from './fail-waiting.ts';
+import { failWaiting } from './cancellation.ts';
 
 const MOST_AT_ONCE = 500;
 /** A job that runs ends by its worker's clock; should that die, the job waits again. */

@@ -1,8 +1,7 @@
 /** Connections to Redis: how they are named, how they fail, and whether the server is fit to hold a queue. */
-import type { Redis, RedisOptions } from 'ioredis';
+import { Redis, type RedisOptions } from 'ioredis';
 import { WavepoolError } from '../../core/errors.ts';
 import { CLUSTER_SLOT, connectorTo, isOnCluster } from './cluster-connector.ts';
-import { CorkedRedis } from './corked-redis.ts';
 import { readinessKey } from './queue-names.ts';
 import { describeRedisUrl, parseRedisUrl, type RedisTarget } from './redis-url.ts';
 
@@ -92,12 +91,12 @@ function optionsOf({ role, name, silenceMs }: ConnectionOptions, target: RedisTa
 type Options = ReturnType<typeof optionsOf>;
 
 function openCluster(target: Extract<RedisTarget, { kind: 'cluster' }>, options: Options): Redis {
-  return new CorkedRedis({ ...options, ...accessOf(target), Connector: connectorTo(target.hosts) });
+  return new Redis({ ...options, ...accessOf(target), Connector: connectorTo(target.hosts) });
 }
 
 function openSentinel(target: Extract<RedisTarget, { kind: 'sentinel' }>, options: Options): Redis {
   const { hosts, master, db, tls, sentinelUsername, sentinelPassword } = target;
-  return new CorkedRedis({
+  return new Redis({
     ...options,
     ...accessOf(target),
     db,
@@ -132,12 +131,12 @@ export function openConnection(address: RedisAddress, options: ConnectionOptions
 
 function newConnection(address: RedisAddress, options: ConnectionOptions): Redis {
   if (address.kind === 'socket')
-    return new CorkedRedis({ ...optionsOf(options, 'server'), path: address.path });
+    return new Redis({ ...optionsOf(options, 'server'), path: address.path });
   const target = parseRedisUrl(address.url);
   const common = optionsOf(options, target.kind);
   switch (target.kind) {
     case 'server':
-      return new CorkedRedis(target.url, common);
+      return new Redis(target.url, common);
     case 'sentinel':
       return openSentinel(target, common);
     case 'cluster':

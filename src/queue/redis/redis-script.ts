@@ -11,11 +11,6 @@ export class RedisScript {
     this.#sha = createHash('sha1').update(lua).digest('hex');
   }
 
-  /** For a caller whose first run must not take two commands. */
-  async load(connection: Redis): Promise<void> {
-    await connection.script('LOAD', this.#lua);
-  }
-
   async run(
     connection: Redis,
     keys: readonly string[],

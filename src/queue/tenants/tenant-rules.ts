@@ -72,8 +72,6 @@ export class KnownLimits {
   readonly #store: TenantRuleStore;
   readonly #now: () => number;
   #reading: Promise<Map<TenantName, TenantRules>> | undefined;
-  /** What was read last, once it is there. */
-  #rules: Map<TenantName, TenantRules> | undefined;
   #readAt = Number.NEGATIVE_INFINITY;
 
   /** @param now milliseconds */
@@ -82,35 +80,23 @@ export class KnownLimits {
     this.#now = now;
   }
 
-  /** Answers without a promise what is known. @throws {WavepoolError} REDIS_UNAVAILABLE */
-  isLimited(tenant: TenantName): boolean | Promise<boolean> {
-    if (this.#rules !== undefined && this.#now() - this.#readAt < FRESH_MS)
-      return isLimitedBy(this.#rules, tenant);
-    return this.#read().then((rules) => isLimitedBy(rules, tenant));
+  /** @throws {WavepoolError} REDIS_UNAVAILABLE */
+  async isLimited(tenant: TenantName): Promise<boolean> {
+    const rules = await this.#read();
+    const own = rules.get(tenant) ?? rules.get(EVERY_OTHER_TENANT);
+    return own?.concurrency !== undefined;
   }
 
   #read(): Promise<Map<TenantName, TenantRules>> {
     const now = this.#now();
     if (this.#reading === undefined || now - this.#readAt >= FRESH_MS) {
       this.#readAt = now;
-      this.#rules = undefined;
       const reading = this.#store.list();
       this.#reading = reading;
-      const isLatest = () => this.#reading === reading;
-      reading.then(
-        (rules) => {
-          if (isLatest()) this.#rules = rules;
-        },
-        () => {
-          if (isLatest()) this.#reading = undefined;
-        },
-      );
+      reading.catch(() => {
+        if (this.#reading === reading) this.#reading = undefined;
+      });
     }
     return this.#reading;
   }
-}
-
-function isLimitedBy(rules: Map<TenantName, TenantRules>, tenant: TenantName): boolean {
-  const own = rules.get(tenant) ?? rules.get(EVERY_OTHER_TENANT);
-  return own?.concurrency !== undefined;
 }

@@ -5,7 +5,7 @@
  *
  * A lane is a BullMQ worker of its own, for BullMQ looks at a changed concurrency only when one of its jobs has ended.
  */
-import { DueCalls } from './due-calls.ts';
+import { startLongTimer } from './long-timer.ts';
 
 export interface Lane {
   set concurrency(jobs: number);
@@ -37,7 +37,6 @@ export class JobLanes {
   readonly #more: Lane[] = [];
   /** Finish what they have. */
   readonly #closing = new Set<Promise<void>>();
-  readonly #clocks = new DueCalls();
   #places: number;
   #longJobs = 0;
   #closed = false;
@@ -66,7 +65,7 @@ export class JobLanes {
   /** A job begins; call what is returned when it has ended. */
   enter(): () => void {
     let long = false;
-    const growsLong = this.#clocks.after(this.#options.longAfterMs, () => {
+    const growsLong = startLongTimer(this.#options.longAfterMs, () => {
       long = true;
       this.#longJobs += 1;
       this.#balance();

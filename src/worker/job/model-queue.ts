@@ -8,26 +8,23 @@ import {
   JobOwner,
   type JobProgress,
   type PartialSegment,
+  parseJobData,
 } from '../../core/job/job.ts';
-import { JobDataParser } from '../../core/job/job-data-parser.ts';
 import type { Logger } from '../../core/logger.ts';
 import { NO_TRACING, type Tracing } from '../../core/tracing.ts';
 import { SegmentWriter } from '../../queue/events/segment-stream.ts';
 import { CancellationListener, type CancellationWatch } from '../../queue/jobs/cancellation.ts';
 import { toQueueError } from '../../queue/jobs/failures.ts';
-import { ProgressTeller } from '../../queue/jobs/progress-teller.ts';
 import { telemetryOf } from '../../queue/jobs/telemetry.ts';
 import { PartLine } from '../../queue/part-line.ts';
 import { openConnection, type RedisAddress, toRedisError } from '../../queue/redis/connection.ts';
 import { queueNameOf, queuePrefix } from '../../queue/redis/queue-names.ts';
 import { STAGED_AT } from '../../queue/tenants/fair-share.ts';
 import { type HeldJobs, LockLostError } from './held-jobs.ts';
-import type { Interruption } from './interruption.ts';
 import { JobLanes, type Lane } from './job-lanes.ts';
 import type { JobProcessor } from './job-processor.ts';
 import { LostReplies } from './lost-replies.ts';
 import type { Quarantine } from './quarantine.ts';
-import { QueuedAttempt } from './queued-attempt.ts';
 import { TenantGate } from './tenant-gate.ts';
 
 /** BullMQ waits so long before it tells Redis of a job's end once more. */
@@ -66,8 +63,6 @@ export class ModelQueue {
   readonly #cancellations: CancellationListener;
   readonly #lanes: JobLanes;
   readonly #gate: TenantGate;
-  readonly #progress: ProgressTeller;
-  readonly #parser = new JobDataParser();
   /** The jobs that BullMQ has passed on. */
   readonly #taken = new Map<string, TakenJob>();
   #closed: Promise<void> | undefined;
@@ -83,10 +78,6 @@ export class ModelQueue {
     const { model, concurrency, longJobMs, logger } = options;
     this.#name = queueNameOf(model);
     this.#gate = new TenantGate({ connection: this.#connection, queue: this.#name, logger });
-    // Progress is for watchers: a job does not fail because it could not be told.
-    this.#progress = new ProgressTeller(this.#connection, this.#name, (err) => {
-      logger.debug({ err }, 'progress could not be told');
-    });
     this.#lanes = new JobLanes({
       open: (places) => this.#openLane(places),
       places: concurrency,
@@ -110,7 +101,7 @@ export class ModelQueue {
       throw error;
     });
     const queue = new ModelQueue(options, connection, cancellations);
-    await Promise.all([queue.#lanes.ready(), queue.#progress.prepare()]);
+    await queue.#lanes.ready();
     return queue;
   }
 
@@ -199,38 +190,40 @@ export class ModelQueue {
   async #run(job: TranscribeJob, token: string): Promise<JobOutcome> {
     const { held, quarantine, processor } = this.#options;
     const jobId = String(job.id);
-    // Few jobs have something to log.
-    const loggerOf = () => this.#options.logger.child({ jobId, queue: this.#name });
+    const logger = this.#options.logger.child({ jobId, queue: this.#name });
+    // Progress is for watchers: a job does not fail because it could not be told.
+    let told: Promise<void> = Promise.resolve();
+    const onProgress = (progress: JobProgress): void => {
+      told = job.updateProgress(progress).catch((err: unknown) => {
+        logger.debug({ err }, 'progress could not be told');
+      });
+    };
     let cancellation: CancellationWatch | undefined;
     let leave: (() => void) | undefined;
     const leaveLane = this.#lanes.enter();
     this.#taken.set(jobId, { token });
     try {
-      const data = this.#parser.parse(job.data);
+      const data = parseJobData(job.data);
       this.#taken.set(jobId, { token, tenant: data.tenant });
       const { submittedAt } = data;
-      const interruption = held.hold(this.#name, jobId, token, data.clocks);
+      const signal = held.hold(this.#name, jobId, token, data.clocks);
       const cancel = (reason: WavepoolError) => void held.abort(this.#name, jobId, reason);
-      const watched = { id: jobId, submittedAt, cancel };
-      // First of all: what is heard from now on counts.
-      cancellation =
-        job.attemptsStarted === 1 ? this.#cancellations.watchAtOnce(watched) : undefined;
-      cancellation ??= await this.#cancellations.watch(watched);
+      cancellation = await this.#cancellations.watch({ id: jobId, submittedAt, cancel });
       if (!(await this.#gate.enter(jobId, data))) throw new TenantBusyError();
-      interruption.throwIfAborted();
-      const suspect = isSuspect(data);
-      leave =
-        quarantine.enterAtOnce(suspect) ?? (await quarantine.enter(suspect, interruption.signal));
+      signal.throwIfAborted();
+      leave = await quarantine.enter(isSuspect(data), signal);
       held.start(this.#name, jobId);
       const partials = data.partials
         ? new SegmentWriter(this.#connection, this.#name, jobId)
         : undefined;
-      const members = {
+      const running = processor.process({
         jobId,
         data,
         priority: data.interactive ? 0 : (data.priority ?? job.priority),
         attempt: job.attemptsMade + 1,
-        onProgress: (progress: JobProgress) => this.#progress.tell(jobId, progress),
+        signal,
+        logger,
+        onProgress,
         openParts: () =>
           PartLine.open({
             address: this.#options.address,
@@ -239,16 +232,13 @@ export class ModelQueue {
             priority: job.priority,
           }),
         onSegment: partials && ((segment: PartialSegment) => partials.append(segment)),
-        assertOwned: () => this.#assertOwned(job, token, interruption),
-      };
-      const attempt = new QueuedAttempt(members, interruption, loggerOf);
-      const outcome = await processor.process(attempt);
+        assertOwned: () => this.#assertOwned(job, token, signal),
+      });
+      const outcome = await running.finally(() => told);
       await partials?.flushed();
-      await this.#progress.sent();
       return outcome;
     } catch (thrown) {
-      await this.#progress.sent();
-      throw await this.#explain(thrown, job, token, loggerOf());
+      throw await this.#explain(thrown, job, token, logger);
     } finally {
       leaveLane();
       leave?.();
@@ -261,9 +251,9 @@ export class ModelQueue {
    * While Redis takes no writes the question waits: the work is done, and is not to be thrown away for that.
    * @throws {LockLostError} when the job's lock has run out, so that another worker may have it.
    */
-  async #assertOwned(job: TranscribeJob, token: string, interruption: Interruption): Promise<void> {
+  async #assertOwned(job: TranscribeJob, token: string, signal: AbortSignal): Promise<void> {
     for (;;) {
-      interruption.throwIfAborted();
+      signal.throwIfAborted();
       try {
         const extended = await job.extendLock(token, this.#options.lockDurationMs);
         if (extended !== 1) throw new LockLostError(String(job.id));

@@ -33,22 +33,12 @@ export class Quarantine {
     this.#clock = clock;
   }
 
-  /** As `enter`, when nothing is in the way, as nearly always; else it returns nothing, and the job has yet to enter. */
-  enterAtOnce(suspect: boolean): (() => void) | undefined {
-    if (suspect || this.#isolated || this.#waiting.length > 0) return undefined;
-    const mine: Visit = { suspect, admit: () => undefined, yields: 0 };
-    this.#running.add(mine);
-    return () => this.#leave(mine);
-  }
-
   /**
    * Resolves when the job may start, with what is to be called when it has ended.
    * @throws the signal's reason when it aborts before
    */
   async enter(suspect: boolean, signal: AbortSignal): Promise<() => void> {
     signal.throwIfAborted();
-    const atOnce = this.enterAtOnce(suspect);
-    if (atOnce !== undefined) return atOnce;
     let settle: () => void = () => undefined;
     const mine: Visit = { suspect, admit: () => settle(), yields: 0 };
     await new Promise<void>((resolve) => {

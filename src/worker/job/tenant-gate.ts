@@ -37,12 +37,9 @@ export class TenantGate {
   }
 
   /** Whether a job that was taken may run. Asks nobody for tenants without a limit. */
-  enter(id: string, { tenant, priority = 0, interactive }: JobData): boolean | Promise<boolean> {
-    const ask = () =>
-      this.#share.enter({ id, tenant, priority, interactive: interactive === true });
-    const isLimited = this.#limits.isLimited(tenant);
-    if (typeof isLimited === 'boolean') return isLimited ? ask() : true;
-    return isLimited.then((limited) => (limited ? ask() : true));
+  async enter(id: string, { tenant, priority = 0, interactive }: JobData): Promise<boolean> {
+    if (!(await this.#limits.isLimited(tenant))) return true;
+    return this.#share.enter({ id, tenant, priority, interactive: interactive === true });
   }
 
   /** A job has ended, or was sent back: others of its tenant may come. */
@@ -51,9 +48,7 @@ export class TenantGate {
       if (isLimited) this.#settling.ask(tenant);
       else this.#settling.askSoon(tenant);
     };
-    const isLimited = this.#limits.isLimited(tenant);
-    if (typeof isLimited === 'boolean') settle(isLimited);
-    else isLimited.then(settle, () => settle(false));
+    this.#limits.isLimited(tenant).then(settle, () => settle(false));
   }
 
   close(): Promise<void> {

@@ -160,11 +160,9 @@ export class WorkerProcess extends EventEmitter<{ status: [WorkerPresence] }> {
   }
 
   #receive(raw: unknown, logger: Logger): void {
-    for (const each of Array.isArray(raw) ? raw : [raw]) {
-      const message = parseWorkerMessage(each);
-      if (message === undefined) logger.warn({ pid: this.pid }, 'unknown message from a worker');
-      else this.#handle(message);
-    }
+    const message = parseWorkerMessage(raw);
+    if (message === undefined) logger.warn({ pid: this.pid }, 'unknown message from a worker');
+    else this.#handle(message);
   }
 
   #handle(message: WorkerMessage): void {

@@ -3,9 +3,11 @@ import { type Job, Queue } from 'bullmq';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { WavepoolError } from '../../../src/core/errors.ts';
 import { AudioQueue } from '../../../src/queue/audio-queue.ts';
-import { cancelJob } from '../../../src/queue/jobs/cancel-job.ts';
-import { CancellationListener, markCancelled } from '../../../src/queue/jobs/cancellation.ts';
-import { failWaiting } from '../../../src/queue/jobs/fail-waiting.ts';
+import {
+  CancellationListener,
+  cancelJob,
+  markCancelled,
+} from '../../../src/queue/jobs/cancellation.ts';
 import { toQueueError } from '../../../src/queue/jobs/failures.ts';
 import { queuePrefix } from '../../../src/queue/redis/queue-names.ts';
 import type { JobAttempt } from '../../../src/worker/job/job-processor.ts';
@@ -184,78 +186,44 @@ test('jobs that are taken together are told each of its own request', async () =
   expect(cancelled).toEqual(['b', 'e']);
 });
 
-/** Watches a job at once; none where it has to be asked for. */
-function watchAtOnce(listener: CancellationListener, id: string, submittedAt = 1) {
-  const abort = new AbortController();
-  const cancel = (reason: WavepoolError) => abort.abort(reason);
-  const watch = listener.watchAtOnce({ id, submittedAt, cancel });
-  return watch && { signal: abort.signal, [Symbol.dispose]: () => watch.stop() };
-}
-
-function isWatchedAtOnce(listener: CancellationListener, id: string): boolean {
-  using watch = watchAtOnce(listener, id);
-  return watch !== undefined;
-}
-
 test('a request that is heard before the worker knows of the job is not lost', async () => {
   await using queue = await openQueue();
   using listener = await CancellationListener.open({ address: redis.address, queue: queue.name });
   await using worker = startManualWorker(redis.address, queue.model);
   await queue.addMany([jobNamed('a', { priority: 0 }), jobNamed('b', { priority: 0 })]);
   const { job, jobId } = await worker.take();
-  expect(job.attemptsStarted).toBe(1);
   expect(await queue.cancel(jobId)).toBe('requested');
-  await vi.waitFor(() => expect(isWatchedAtOnce(listener, jobId)).toBe(false));
-  expect(isWatchedAtOnce(listener, 'b')).toBe(true);
   using watched = await watchOf(listener, jobId, job.data.submittedAt);
+  expect(watched.signal.reason).toMatchObject({ code: 'CANCELLED' });
+  using other = await watchOf(listener, 'b', job.data.submittedAt);
+  expect(other.signal.aborted).toBe(false);
+});
+
+test('a request made while the connection of a listener was lost is found when it is back', async () => {
+  const connection = await redis.connection();
+  using listener = await CancellationListener.open({ address: redis.address, queue: 'lost' });
+  using watched = await watchOf(listener, 'watched', 1);
+  const heard = once(watched.signal, 'abort');
+  // Its message comes to nobody.
+  await markCancelled(connection, 'lost', 'watched', 1);
+  await connection.call('CLIENT', 'KILL', 'TYPE', 'pubsub');
+  await heard;
   expect(watched.signal.reason).toMatchObject({ code: 'CANCELLED' });
 });
 
-test('a job that is watched at once hears of a request', async () => {
+test('a job whose cancelling was broken off ends when a worker takes it', async () => {
   await using queue = await openQueue();
   using listener = await CancellationListener.open({ address: redis.address, queue: queue.name });
-  await using worker = startManualWorker(redis.address, queue.model);
-  await queue.add(jobNamed('a'));
-  const { job, jobId } = await worker.take();
-  using watch = watchAtOnce(listener, jobId, job.data.submittedAt);
-  if (watch === undefined) throw new Error('nothing was missed');
-  const heard = once(watch.signal, 'abort');
-  expect(await queue.cancel(jobId)).toBe('requested');
-  await heard;
-  expect(watch.signal.reason).toMatchObject({ code: 'CANCELLED' });
-});
-
-test('once its connection was lost a listener asks for every job until it hears again', async () => {
-  const connection = await redis.connection();
-  using listener = await CancellationListener.open({ address: redis.address, queue: 'lost' });
-  using watched = watchAtOnce(listener, 'watched');
-  if (watched === undefined) throw new Error('nothing was missed');
-  const heard = once(watched.signal, 'abort');
-  // Their messages come to nobody.
-  for (const id of ['watched', 'on-its-way']) await markCancelled(connection, 'lost', id, 1);
-  await connection.call('CLIENT', 'KILL', 'TYPE', 'pubsub');
-  const often = { interval: 1 };
-  await vi.waitFor(() => expect(isWatchedAtOnce(listener, 'other')).toBe(false), often);
-  using late = await watchOf(listener, 'on-its-way', 1);
-  expect(late.signal.reason).toMatchObject({ code: 'CANCELLED' });
-  await heard;
-  await vi.waitFor(() => expect(isWatchedAtOnce(listener, 'other')).toBe(true));
-});
-
-test('a job whose cancelling was broken off counts as taken before, so its next worker asks', async () => {
-  await using queue = await openQueue();
   const connection = await redis.connection();
   const jobs = new Queue(queue.name, { connection, prefix: queuePrefix(connection) });
   await queue.add(jobNamed('a', { priority: 0 }));
   const job: Job | undefined = await jobs.getJob('a');
   if (job === undefined) throw new Error('it is there');
   vi.spyOn(job, 'moveToFailed').mockRejectedValue(new Error('the process was killed'));
-  await expect(
-    failWaiting(connection, job, 'a', new WavepoolError('CANCELLED', 'job a')),
-  ).rejects.toThrow('killed');
-  const seen = await jobs.getJob('a');
+  await expect(cancelJob(connection, queue.name, job, 'a')).rejects.toThrow('killed');
   await jobs.close();
-  expect(seen?.attemptsStarted).toBe(1);
+  using watched = await watchOf(listener, 'a', job.data.submittedAt);
+  expect(watched.signal.reason).toMatchObject({ code: 'CANCELLED' });
 });
 
 test('whenever a request comes while its job is taken, the job ends by it', async () => {
