@@ -29,11 +29,11 @@ export interface AudioHandle {
   readonly endSample: number;
   readonly ended: boolean;
   readonly residentBytes: number;
-  /** One at a time. */
+  /** Only one decode at a time. */
   decodeUntil(sample: number): Promise<void>;
   /** The decode in progress, if any, ends with CANCELLED. */
   cancelDecode(): void;
-  /** Only for live audio, as is `end`. */
+  /** Only live audio has `append` and `end`. */
   append(samples: PcmSamples): void;
   end(): void;
   release(sample: number): void;
@@ -42,7 +42,7 @@ export interface AudioHandle {
 }
 
 declare const STATE: unique symbol;
-/** Opaque. */
+/** The state of a stateful task; opaque to JavaScript. */
 export interface StateHandle {
   readonly [STATE]: true;
 }
@@ -84,7 +84,7 @@ export interface PoolHandle {
     onOutcome: (index: number, outcome: NativeOutcome) => void,
   ): RunHandle;
   startStream(slot: number, options: TaskOptions): Promise<StreamHandle>;
-  /** Once. */
+  /** May be called once. */
   close(): Promise<void>;
 }
 
@@ -97,7 +97,7 @@ export interface ModelHandle {
 
 export interface Binding {
   readonly build: BuildInfo;
-  /** Without a channel, counted from 0, the mix of all. */
+  /** Decodes one channel, counted from 0, or without `channel` the mix of all. */
   openFile(path: string, channel?: number): Promise<AudioHandle>;
   openLive(sampleRate: number, channels: number): AudioHandle;
   /** Takes ownership of the descriptor. */
@@ -112,17 +112,17 @@ export interface TestBinding extends Binding {
   /** The names are in native/tests/support/faults.h. */
   setFault(name: string, armed: boolean): void;
   clearFaults(): void;
-  /** What of the test families exists in this process, a session until its end is over. */
+  /** Counts the objects of the test families in this process. A session counts until its destruction has ended. */
   liveObjects(): { readonly weights: number; readonly sessions: number };
 }
 
-/** What x86-64-v3 means, in the words of /proc/cpuinfo. */
+/** The features of x86-64-v3, as /proc/cpuinfo names them. */
 const X86_64_V3 = ['avx', 'avx2', 'bmi1', 'bmi2', 'f16c', 'fma', 'movbe', 'xsave', 'abm'] as const;
 
 /** The features that the addon needs and `cpuinfo` (the text of /proc/cpuinfo) does not list. */
 export function missingCpuFeatures(cpuinfo: string): string[] {
   const flags = /^flags\s*:(.*)$/m.exec(cpuinfo)?.[1];
-  // A kernel that hides the list proves nothing either way.
+  // A kernel that hides the list says nothing about the features.
   if (flags === undefined) return [];
   const present = new Set(flags.trim().split(/\s+/));
   return X86_64_V3.filter((feature) => !present.has(feature));
@@ -139,8 +139,8 @@ function requireCpu(): void {
 const PREBUILT = `@wavepool/${process.platform}-${process.arch}`;
 
 /**
- * The addon that was built here, else the prebuilt one where its package is installed; where neither is, the place of the
- * first, which `wavepool doctor --build` fills.
+ * The path of the addon that was built here, or else of the prebuilt one if its package is installed. Without either it is
+ * the path of the first, where `wavepool doctor --build` puts the addon.
  */
 export function addonPath(): string {
   const built = builtAddonPath('addon.node');

@@ -16,7 +16,7 @@ export class NativeAudio implements Audio {
     this.info = handle.info;
   }
 
-  /** The addon's object, for an item of a batch. */
+  /** The handle of the addon behind an input. @throws {WavepoolError} INVALID_REQUEST for the audio of another engine */
   static handleOf(audio: Audio): AudioHandle {
     if (audio instanceof NativeAudio) return audio.#handle;
     throw new WavepoolError('INVALID_REQUEST', 'this audio belongs to another engine');
@@ -49,7 +49,7 @@ export class NativeAudio implements Audio {
     if (this.ended || this.endSample >= sample) return;
     const cancel = (): void => this.#handle.cancelDecode();
     const decoding = native(() => this.#handle.decodeUntil(sample));
-    // close() waits for the end and does not care what it was.
+    // close() waits for the end, and ignores whether it failed.
     this.#decoding = decoding.catch(() => undefined);
     signal?.addEventListener('abort', cancel, { once: true });
     try {

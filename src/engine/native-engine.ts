@@ -113,7 +113,7 @@ class NativePool implements SessionPool {
   readonly capacity: number;
   readonly maxBatch: number;
   readonly #handle: PoolHandle;
-  /** The ends of what is running. */
+  /** Promises of the batches that run. */
   readonly #running = new Set<Promise<unknown>>();
   #closing: Promise<void> | undefined;
 
@@ -178,7 +178,7 @@ class NativePool implements SessionPool {
 
   async #close(): Promise<void> {
     const destroyed = native(() => this.#handle.close());
-    // Whoever waits for a batch hears of it before the pool is gone.
+    // Callers that wait for a batch get its result before the pool is reported as closed.
     await Promise.allSettled(this.#running);
     await destroyed;
   }

@@ -1,7 +1,7 @@
 /** Errors of native code become errors of the table. */
 import { isErrorCode, toWavepoolError, WavepoolError } from '../core/errors.ts';
 
-/** A native error under its own code. */
+/** The error of the table that a native error stands for. */
 export function fromNative(thrown: unknown): WavepoolError {
   if (!(thrown instanceof WavepoolError) && thrown instanceof Error && 'code' in thrown) {
     const { code } = thrown;

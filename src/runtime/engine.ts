@@ -4,15 +4,15 @@
  */
 import type { WavepoolError } from '../core/errors.ts';
 
-/** Sample rate of everything an `Audio` holds, in Hz. */
+/** The sample rate of all decoded audio, in Hz. */
 export const SAMPLE_RATE = 16_000;
 
 export type TaskKind = 'asr' | 'vad';
 export type RunMode = 'offline' | 'streaming';
 
 /**
- * Where an input comes from: a local file decoded in process, or a pipe that an ffmpeg child writes WAV into. With
- * `channel`, counted from 0, that one is decoded; without it the mix of all.
+ * Where an input comes from: a local file that is decoded in this process, or a pipe that an ffmpeg child writes WAV into.
+ * With `channel`, counted from 0, only that channel is decoded; without it, the mix of all channels.
  */
 export type AudioSource = { readonly channel?: number | undefined } & (
   | { readonly kind: 'file'; readonly path: string }
@@ -22,7 +22,7 @@ export type AudioSource = { readonly channel?: number | undefined } & (
 export interface SourceInfo {
   readonly container: string;
   readonly codec: string;
-  /** Hz, before resampling. */
+  /** The sample rate of the source in Hz, before resampling. */
   readonly sampleRate: number;
   readonly channels: number;
   readonly bitsPerSample: number;
@@ -75,7 +75,7 @@ export interface LiveAudio extends Audio {
    * @throws {WavepoolError} INVALID_REQUEST when a frame is cut, after `end` or `close`, or for another kind of array.
    */
   append(samples: PcmSamples): void;
-  /** No more will come. @throws {WavepoolError} INVALID_REQUEST the second time. */
+  /** Says that no more samples will come. @throws {WavepoolError} INVALID_REQUEST the second time. */
   end(): void;
 }
 
@@ -106,47 +106,47 @@ export interface TaskItem {
 
 /** Times are seconds from the beginning of the item's audio and lie within it. */
 export interface TimedWord {
-  /** Without spaces around it, its punctuation included. */
+  /** The word with its punctuation, and without spaces around it. */
   readonly text: string;
   readonly start: number;
   readonly end: number;
-  /** In [0, 1]: the mean of its tokens'. */
+  /** The mean probability of its tokens, in [0, 1]. */
   readonly probability: number;
 }
 
 /** A part of an item's audio to which the recognizer itself gave times. */
 export interface TimedPiece {
-  /** Trimmed, not empty. */
+  /** The text without spaces around it; it is not empty. */
   readonly text: string;
   readonly start: number;
   readonly end: number;
-  /** Of its tokens, natural logarithm. */
+  /** The mean natural logarithm of the probabilities of its tokens. */
   readonly averageLogProbability: number;
-  /** In [0, 1]. */
+  /** The probability that nobody speaks here, in [0, 1]. */
   readonly noSpeechProbability: number;
-  /** Of the decoding that gave the text; 0 = greedy. */
+  /** The temperature of the decoding that gave the text; 0 = greedy. */
   readonly temperature: number;
-  /** If asked for. */
+  /** Empty unless the request asks for words. */
   readonly words: readonly TimedWord[];
 }
 
-/** A union of what the tasks return. */
+/** The results of all tasks in one type; each task fills its own members. */
 export interface TaskResult {
-  /** asr */
+  /** asr: the recognized text. */
   readonly text: string;
-  /** asr: in order; empty where a family gives no times. */
+  /** asr: pieces with times, in order; empty for families that give no times. */
   readonly pieces: readonly TimedPiece[];
-  /** asr: ISO 639-1, given or detected; empty = not told. */
+  /** asr: the given or detected language, ISO 639-1; empty when the family does not tell it. */
   readonly language: string;
-  /** asr: token ids without start and end. */
+  /** asr: token ids without the start and end tokens. */
   readonly tokens: Int32Array;
-  /** asr: the token limit ended the segment, not the model. */
+  /** asr: whether the token limit cut the text off. */
   readonly truncated: boolean;
   /** vad: one probability per window of the request. */
   readonly probabilities: Float32Array;
 }
 
-/** A member of a batch ends on its own. */
+/** How one item of a batch ended; the others are not concerned. */
 export type TaskOutcome =
   | { readonly ok: true; readonly result: TaskResult }
   | { readonly ok: false; readonly error: WavepoolError };
@@ -168,11 +168,11 @@ export interface TaskStream extends AsyncDisposable {
   /**
    * Takes the next samples: 16 kHz mono floats, copied in this turn, or a range of an input in native memory, which must
    * stay resident until the promise settles. One call at a time.
-   * @returns what became final with them, if anything.
+   * @returns the part of the result that became final with these samples, if any.
    * @throws {WavepoolError} INVALID_REQUEST once it has ended or while another call runs, INPUT_UNDECODABLE, CANCELLED.
    */
   push(chunk: Float32Array | AudioRange): Promise<TaskResult | undefined>;
-  /** Ends the stream. @returns the rest. @throws {WavepoolError} as `push` */
+  /** Ends the stream. @returns the rest of the result. @throws {WavepoolError} as `push` */
   finish(): Promise<TaskResult>;
   /** Abandons the stream; a call that runs ends with CANCELLED. Resolves when the slot is free. Idempotent. */
   reset(): Promise<void>;
@@ -233,7 +233,7 @@ export interface ModelInfo {
   readonly windowSamples: number;
   /** Requests carry a state from `createState()`. */
   readonly stateful: boolean;
-  /** asr: ISO 639-1, what it can recognize. */
+  /** asr: the languages that it can recognize, ISO 639-1. */
   readonly languages: readonly string[];
   /** What `TaskItem.options` may hold; native/framework/sessions/session.h says what each means. */
   readonly optionNames: readonly string[];

@@ -20,9 +20,9 @@ export interface RuntimeOptions {
   readonly maxLoadedModels?: number | undefined;
   /** A model that nobody has used for this long is unloaded; 0 = never. @defaultValue 0 */
   readonly idleUnloadMs?: number | undefined;
-  /** What a load must leave free; 0 = memory is not looked at. @defaultValue 0 */
+  /** Memory that a load must leave free; 0 = memory is not checked. @defaultValue 0 */
   readonly minFreeMemoryBytes?: number | undefined;
-  /** @defaultValue what the system still has for this process */
+  /** @defaultValue the memory that the system still has for this process */
   readonly freeMemoryBytes?: (() => number) | undefined;
   /** Ceiling of the busy timeout of models that have none of their own; 0 = unbounded. @defaultValue 300000 */
   readonly busyTimeoutMs?: number | undefined;
@@ -30,9 +30,9 @@ export interface RuntimeOptions {
   readonly loadTimeoutMs?: number | undefined;
   /** Which slot counts are admitted, and what models take. @defaultValue every count that the family supports */
   readonly policy?: ModelPolicy | undefined;
-  /** Told of each native batch of each model. */
+  /** Called for each native batch of each model. */
   readonly watchBatches?: BatchWatch | undefined;
-  /** What fails where nobody waits for it: a listener, the end of an idle model. @defaultValue ignored */
+  /** Gets errors that no caller waits for, such as those of listeners and of idle unloads. @defaultValue ignored */
   readonly onBackgroundError?: ((error: unknown) => void) | undefined;
 }
 
@@ -59,7 +59,7 @@ export class Runtime {
   readonly #entries = new Map<string, ModelEntry>();
   readonly #services: EntryServices;
   readonly #listeners = new Set<ModelChangeListener>();
-  /** What listeners were told last of each model. */
+  /** The status that listeners got last, for each model. */
   readonly #told = new WeakMap<ModelEntry, string>();
   readonly #maxLoadedModels: number;
   #closing: Promise<void> | undefined;
@@ -201,7 +201,7 @@ export class Runtime {
     return () => void this.#listeners.delete(own);
   }
 
-  /** All models in one turn. Loads nothing and reserves nothing. */
+  /** The status of all models, taken in one turn. It loads nothing and reserves nothing. */
   snapshot(): RuntimeStatus {
     return {
       build: this.engine.build.identity,
@@ -219,7 +219,7 @@ export class Runtime {
     await this.close();
   }
 
-  /** Tells listeners what has changed about a model, and nothing twice. One that throws does not hurt the others. */
+  /** Calls the listeners if the status of a model has changed since the last call. One that throws does not stop the others. */
   #tell(entry: ModelEntry): void {
     const status = entry.snapshot();
     const now = toldOf(status);
@@ -249,7 +249,7 @@ async function unloadAt(entry: ModelEntry, place: Reservation, unloaded: string[
   await entry.retire();
 }
 
-/** The part of a status that is worth telling; the rest changes with every batch. */
+/** The part of a status whose changes listeners are called for; the rest changes with every batch. */
 function toldOf(status: ModelStatus): string {
   const { path, state, generation, failure, loaded, slots, exclusive, waitingManagers } = status;
   const { maxParallelSlots } = status;

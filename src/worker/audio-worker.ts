@@ -47,7 +47,7 @@ export interface AudioWorkerOptions {
   readonly results: ResultStore;
   /** Where inputs that are not paths come from, besides URLs. @defaultValue the folders of the settings */
   readonly places?: InputPlaces | undefined;
-  /** Closed by the caller. @defaultValue none */
+  /** The caller closes it. @defaultValue none */
   readonly tracing?: Tracing | undefined;
   readonly logger: Logger;
   /** Sends a message to the supervisor. */
@@ -188,7 +188,7 @@ export class AudioWorker {
     });
   }
 
-  /** Takes the jobs of a model from now on; the detector has none unless this worker was started to serve it, too. */
+  /** Takes the jobs of a model from now on. The detector has jobs only if this worker was started to serve it, too. */
   async #serve({ id: model, configuration }: ModelEntry): Promise<void> {
     const { settings, logger, tracing } = this.#options;
     const processor = this.#processor;

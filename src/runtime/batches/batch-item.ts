@@ -13,14 +13,14 @@ export interface Segment {
   readonly jobSequence: number;
   /** Lower runs first, as in BullMQ. */
   readonly priority: number;
-  /** Only equal keys share a batch: everything that changes the graph. */
+  /** Only segments with equal keys share a batch. A key names everything that changes the compute graph. */
   readonly key: string;
   /** Audio of the job that is not transcribed yet, this segment included. */
   readonly jobRemainingSeconds: number;
   readonly task: TaskItem;
-  /** Runs in a batch of one. @defaultValue false */
+  /** Whether it runs in a batch of its own. @defaultValue false */
   readonly alone?: boolean | undefined;
-  /** Its place in the trace of its job. */
+  /** The tracing span of this segment. */
   readonly span?: Span | undefined;
   /** Called when a slot picks the segment up, just before native code runs; a throw fails this segment only. */
   readonly onStart?: ((slot: number) => void) | undefined;
@@ -45,7 +45,7 @@ interface Settlement {
  */
 export class PendingItem implements Candidate {
   readonly segment: Segment;
-  /** Of `ModelSlots`: items of an earlier epoch stand before a manager that later ones stand behind. */
+  /** The epoch of `ModelSlots`: items of an earlier epoch run before a manager that items of a later epoch wait for. */
   readonly epoch: number;
   readonly arrivedAtMs: number;
   readonly seconds: number;
@@ -87,7 +87,7 @@ export class PendingItem implements Candidate {
   get alone(): boolean {
     return this.segment.alone ?? false;
   }
-  /** A slot is leased for it, and only the model is waited for: its busy timeout is over for good. */
+  /** Whether a slot is leased for it, so that it waits only for the model. Its busy timeout no longer counts then. */
   get admitted(): boolean {
     return this.#admitted;
   }
@@ -116,7 +116,7 @@ export class PendingItem implements Candidate {
     signal.addEventListener('abort', this.#onAbort, { once: true });
   }
 
-  /** What native code gets; from then on it listens to the signal itself. */
+  /** The task that native code gets. From then on native code listens to the signal itself. */
   get task(): TaskItem {
     return { ...this.segment.task, signal: this.#signal };
   }

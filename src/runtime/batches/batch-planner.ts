@@ -1,5 +1,6 @@
 /**
- * Which waiting segments form the next native batch, and when. Pure functions over plain data: no clock, no queue.
+ * Chooses which waiting segments form the next native batch, and when. These are pure functions over plain data: they know
+ * no clock and no queue.
  *
  * **What may be reordered.** The first segment of a batch, its *anchor*, is never chosen for its length: it is the
  * first segment of the highest priority, from the oldest job and from the job with the least audio left in turn from
@@ -23,10 +24,10 @@ export interface Candidate {
   readonly seconds: number;
   /** Audio of the job that is not transcribed yet, this segment included. */
   readonly jobRemainingSeconds: number;
-  /** Only equal keys share a batch. */
+  /** Only candidates with equal keys share a batch. */
   readonly key: string;
   readonly arrivedAtMs: number;
-  /** Runs in a batch of one. */
+  /** Whether it runs in a batch of its own. */
   readonly alone: boolean;
 }
 
@@ -35,11 +36,11 @@ export interface BatchLimits {
   readonly maxAudioSeconds: number;
 }
 
-/** Whose segment comes next within a priority. */
+/** The job whose segment comes next within a priority: the oldest one, or the one with the least audio left. */
 export type Turn = 'oldest' | 'least-left';
 
 export interface BatchPlan<C extends Candidate> {
-  /** Anchor first; empty only when there is no candidate. */
+  /** The anchor comes first. Empty only when there is no candidate. */
   readonly batch: readonly C[];
   /** The turn to start the following batch with. */
   readonly nextTurn: Turn;
@@ -49,7 +50,7 @@ const WINDOW = 2;
 const SIMILAR_RATIO = 1.25;
 const SHORTEST_SECONDS = 0.01;
 
-/** One batch out of `candidates`: one key, within the limits, at least one item whatever its length. */
+/** Plans one batch of `candidates`: one key, within the limits, and at least one item however long it is. */
 export function planBatch<C extends Candidate>(
   candidates: readonly C[],
   limits: BatchLimits,
@@ -82,7 +83,7 @@ function companions<C extends Candidate>(order: readonly C[], anchor: C, window:
     .toSorted((a, b) => a.priority - b.priority || lengthStep(a, anchor) - lengthStep(b, anchor));
 }
 
-/** 0 = about as long as the anchor; each further step is another factor of `SIMILAR_RATIO`. */
+/** How far the item's length is from the anchor's: 0 = about equal; each step is another factor of `SIMILAR_RATIO`. */
 function lengthStep(item: Candidate, anchor: Candidate): number {
   const ratio =
     Math.max(item.seconds, SHORTEST_SECONDS) / Math.max(anchor.seconds, SHORTEST_SECONDS);
@@ -93,7 +94,7 @@ function other(turn: Turn): Turn {
   return turn === 'oldest' ? 'least-left' : 'oldest';
 }
 
-/** All candidates by priority; within one, taken in turn from the oldest job and from the one with the least left. */
+/** Sorts by priority. Within one, segments come in turn from the oldest job and from the one with the least audio left. */
 function fairOrder<C extends Candidate>(candidates: readonly C[], firstTurn: Turn): C[] {
   const byPriority = groupBy(candidates, (item) => item.priority);
   return [...byPriority.keys()]
@@ -104,7 +105,7 @@ function fairOrder<C extends Candidate>(candidates: readonly C[], firstTurn: Tur
 interface JobLine<C extends Candidate> {
   readonly sequence: number;
   readonly remainingSeconds: number;
-  /** First to run last, so that taking one is `pop`. */
+  /** The segment that runs first is the last element, so that `pop` takes it. */
   readonly waiting: C[];
 }
 

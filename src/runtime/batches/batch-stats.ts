@@ -2,7 +2,7 @@ import type { BatchStats } from '../../core/worker/status.ts';
 
 export type ItemEnd = 'completed' | 'failed' | 'cancelled';
 
-/** The counters behind `BatchStats`; what is waiting is counted from the queue itself. */
+/** The counters behind `BatchStats`. Waiting segments are not counted here, but in the queue itself. */
 export class BatchCounters {
   readonly #ends: Record<ItemEnd, number> = { completed: 0, failed: 0, cancelled: 0 };
   readonly #batchSizes: number[] = [];

@@ -3,9 +3,8 @@
  *
  * A segment waits in the batcher's own queue. When enough of them are due, the batcher asks `ModelSlots` for a lease.
  * Under the lease it asks for the pool, which may have to be loaded first; only then is the batch formed, from whatever
- * is due by that time (late binding). Segments keep their
- * place before a manager: in the turn in which one joins, every segment still held back asks for a lease, and segments
- * that arrive later never ride in those leases.
+ * is due by that time (late binding). Segments keep their place before a manager: in the turn in which one joins, every
+ * segment that is still held back asks for a lease, and segments that arrive later never use those leases.
  *
  * A lease is released only after native code has really returned. One bad or cancelled segment never fails another.
  */
@@ -21,25 +20,27 @@ import { type BatchLimits, dueBatches, planBatch, type Turn } from './batch-plan
 import { BatchCounters } from './batch-stats.ts';
 
 export interface BatcherLimits extends BatchLimits {
-  /** Longest wait for company, counted from the oldest waiting segment. */
+  /** Longest wait for other segments of the batch, counted from the oldest waiting segment. */
   readonly maxWaitMs: number;
 }
 
-/** What runs in one native call. */
+/** The segments that run in one native call. */
 export interface StartedBatch {
   readonly model: string;
   readonly slot: number;
   readonly segments: readonly Segment[];
 }
 
-/** Told of each batch as it starts; what it returns, of the end, with what made the call fail as a whole. Must not throw. */
+/**
+ * Called when a batch starts. The function that it returns is called when the batch ends, with the error if the whole call
+ * failed. Neither may throw.
+ */
 export type BatchWatch = (batch: StartedBatch) => (error?: WavepoolError) => void;
 
 export interface BatcherOptions {
   /** Names the model in errors. */
   readonly label: string;
   readonly clock: Clock;
-  /** Without a bound on its waiters: the callers bound what they submit. */
   readonly slots: ModelSlots;
   /** The pool to run on, asked for under a slot lease. A rejection fails the segments that the lease was meant for. */
   readonly pool: () => Promise<SessionPool>;
@@ -49,7 +50,7 @@ export interface BatcherOptions {
   readonly onBatchEnd?: (() => void) | undefined;
 }
 
-/** Says that a job will still submit segments, so that waiting for company is worth while. */
+/** Says that a job will still submit segments, so that it is worth waiting for them. */
 export interface Expectation extends Disposable {
   /** Idempotent. */
   done(): void;
@@ -71,7 +72,7 @@ export class Batcher {
   readonly #idleListeners = new Set<() => void>();
   #limits: BatcherLimits;
   #queue: PendingItem[] = [];
-  /** In the order of joining. */
+  /** In the order in which they were made. */
   #leaseRequests: LeaseRequest[] = [];
   #waitTimer: Timer | undefined;
   #expected = 0;
@@ -118,7 +119,7 @@ export class Batcher {
     });
   }
 
-  /** While an expectation is open, segments may wait for company. */
+  /** While an expectation is open, segments may wait for others to share their batch. */
   expectMore(): Expectation {
     this.#expected += 1;
     let open = true;
@@ -136,7 +137,7 @@ export class Batcher {
     return this.#leaseRequests.length;
   }
 
-  /** Neither queued nor running. */
+  /** Whether no segment is queued or running. */
   get idle(): boolean {
     return this.#queue.length === 0 && this.#counters.runningBatches === 0;
   }
@@ -275,7 +276,7 @@ export class Batcher {
     }
   }
 
-  /** What a lease of `epoch` may take. Before a manager nobody waits for company any more: all of them are due. */
+  /** The segments that a lease of `epoch` may take. Those before a manager wait for no others any more: all are due. */
   #eligible(epoch: number): readonly PendingItem[] {
     const before = this.#unadmitted.filter((item) => item.epoch <= epoch);
     return epoch < this.#slots.epoch ? before : this.#due(before).candidates;
@@ -329,7 +330,10 @@ export class Batcher {
     }
   }
 
-  /** Settles items as they end. @throws {WavepoolError} INTERNAL when native code broke its word about the items. */
+  /**
+   * Settles items as they end.
+   * @throws {WavepoolError} INTERNAL when native code answered for other items than it was given
+   */
   async #runNative(
     pool: SessionPool,
     slot: number,

@@ -2,13 +2,13 @@ import type { Clock, Timer } from '../clock.ts';
 
 export interface IdleClockOptions {
   readonly clock: Clock;
-  /** How long a model may stay unused; 0 = for ever. */
+  /** How long a model may stay unused; 0 = without limit. */
   readonly limitMs: number;
-  /** The limit has passed. Whoever is asked stops the clock, or is asked again a limit later. */
+  /** Called when the limit has passed, and again after each further limit until the clock is stopped. */
   readonly onIdle: () => void;
 }
 
-/** When one model was last loaded or run, and the timer that retires it; runs between `start` and `stop`. */
+/** Notes when one model was last loaded or run, and calls back when it has been idle too long, from `start` to `stop`. */
 export class IdleClock {
   readonly #clock: Clock;
   readonly #limitMs: number;
@@ -50,7 +50,7 @@ export class IdleClock {
     this.stop();
     this.#timer = this.#clock.setTimer(delayMs, () => {
       const leftMs = this.#limitMs - this.idleMs;
-      // Armed first, so that being stopped by whoever is asked lasts.
+      // The timer is set before the call, so that a `stop` in the call lasts.
       this.#arm(leftMs > 0 ? leftMs : this.#limitMs);
       if (leftMs <= 0) this.#onIdle();
     });

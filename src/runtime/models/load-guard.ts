@@ -13,53 +13,54 @@ import type { ManagementLease } from '../slots/leases.ts';
 import type { ModelConfiguration } from './model-configuration.ts';
 import type { ModelPolicy } from './slot-policy.ts';
 
-/** Without a plan, a load is taken to need the size of its weights times this, for what loading needs on the way, … */
+/** Without a plan, a load is estimated to need the size of its weights times this factor, because loading needs buffers. */
 const SPREAD = 1.5;
-/** … and this for its sessions. */
+/** Without a plan, the sessions of a model are estimated to need this. */
 const SESSIONS_BYTES = 128 * 1024 ** 2;
 
-/** A model, as far as another one's load is concerned. */
+/** What the load of one model has to know about another one. */
 export interface Resident {
   readonly id: string;
-  /** Logically: false from the start of its retirement. */
+  /** Whether it counts as loaded: false from the start of its retirement. */
   readonly resident: boolean;
-  /** Of the last load or run. */
+  /** Time of the last load or run. */
   readonly lastUsedMs: number;
   readonly residentBytes: number;
-  /** The whole model, if nothing runs on it and nobody waits for it. */
+  /** Takes the whole model, if nothing runs on it and nobody waits for it. */
   tryAcquire(): ManagementLease | undefined;
-  /** Under that lease; resolves when the memory is free. */
+  /** Frees the model. The caller holds that lease. Resolves when the memory is free. */
   retire(): Promise<void>;
 }
 
 export interface LoadGuardOptions {
   /** Most resident models; 0 = unbounded. */
   readonly maxLoadedModels: number;
-  /** What a load must leave free; 0 = memory is not looked at. */
+  /** Memory that a load must leave free; 0 = memory is not checked. */
   readonly minFreeMemoryBytes: number;
   readonly freeMemoryBytes: () => number;
   readonly residents: () => Iterable<Resident>;
-  /** Tells what a load takes, where that is known; otherwise the size of the file does. */
+  /** Plans the memory of a load; if it is undefined, the size of the file is used. */
   readonly plan: ModelPolicy['plan'];
 }
 
 export interface LoadRequest {
   readonly id: string;
   readonly configuration: ModelConfiguration;
-  /** A copy beside what the model has already: it takes no place, and nothing is evicted for it. */
+  /** Whether it is a copy beside the loaded model: then it takes no place, and nothing is evicted for it. */
   readonly staging: boolean;
 }
 
-/** A request whose memory was estimated; undefined = it cannot be told, or memory is not looked at. */
+/** A load whose memory was estimated. */
 interface Sized {
   readonly id: string;
+  /** undefined = it cannot be told, or memory is not checked. */
   readonly bytes: number | undefined;
   readonly staging: boolean;
 }
 
 /** Held by a load until it has ended. */
 export interface LoadReservation extends Disposable {
-  /** The load's outcome is not wanted any more: its place is free, its memory is not yet. */
+  /** For a load that nobody wants any more: its place is free at once, its memory only when the load has ended. */
   giveUpPlace(): void;
 }
 
@@ -93,7 +94,7 @@ export class LoadGuard {
     const reserved = { id, bytes: bytes ?? 0, place: !staging };
     this.#reserved.add(reserved);
     try {
-      // Retired in this turn: none of them is resident any more when the next load looks.
+      // They are retired in this turn, so none of them is resident any more when the next load looks.
       await Promise.all(victims.map(evict));
       if (victims.length > 0) this.#assertMemory(request);
     } catch (thrown) {
@@ -112,7 +113,7 @@ export class LoadGuard {
     return this.#options.minFreeMemoryBytes > 0;
   }
 
-  /** The planned bytes, else what the size of the file suggests; undefined where neither can be told. */
+  /** The planned bytes, or else an estimate from the size of the file; undefined when there is neither. */
   async #estimate(configuration: ModelConfiguration): Promise<number | undefined> {
     const plan = await this.#options.plan(configuration);
     if (plan !== undefined) return plan.weightBytes + configuration.slots * plan.sessionBytes;
@@ -120,7 +121,7 @@ export class LoadGuard {
     return weights === undefined ? undefined : weights * SPREAD + SESSIONS_BYTES;
   }
 
-  /** Leases on the models that have to go. @throws as `admit`, with no lease kept. */
+  /** Takes leases on the models that have to go. @throws as `admit`; no lease is kept then. */
   #chooseVictims(request: Sized): Victim[] {
     const victims: Victim[] = [];
     try {
@@ -156,7 +157,7 @@ export class LoadGuard {
       .toSorted((a, b) => a.lastUsedMs - b.lastUsedMs);
   }
 
-  /** Other loads in progress may have allocated a part of theirs: counted in full, to be safe. */
+  /** Other loads in progress may have allocated a part of their memory already. It is counted in full, to be safe. */
   #bytesMissing({ bytes }: Sized, own = 0): number {
     if (!this.#watchesMemory || bytes === undefined) return 0;
     const promised = [...this.#reserved].reduce((sum, each) => sum + each.bytes, 0) - own;

@@ -1,4 +1,4 @@
-/** How a model of this process runs, and which changes of that need another pool. */
+/** How a model of this process runs, and which changes of its configuration need another pool. */
 import { WavepoolError } from '../../core/errors.ts';
 import type { ModelSettings } from '../../core/worker/control.ts';
 import type { PoolOptions, RunMode } from '../engine.ts';
@@ -15,7 +15,7 @@ export interface ModelConfiguration {
   /** Most items in one native batch. */
   readonly maxBatch: number;
   readonly maxAudioSeconds: number;
-  /** Longest wait of a segment for company. */
+  /** Longest wait of a segment for others to share its batch. */
   readonly maxWaitMs: number;
   /** Ceiling of the busy timeout; 0 = unbounded. @defaultValue the runtime's */
   readonly busyTimeoutMs?: number | undefined;
@@ -54,7 +54,7 @@ export function sameSessions(a: ModelConfiguration, b: ModelConfiguration): bool
   return keys.every((key) => a[key] === b[key]);
 }
 
-/** Whether a pool made for one serves the other; what else differs takes effect without one. */
+/** Whether a pool made for one serves the other, too. Other changes take effect without a new pool. */
 export function samePool(a: ModelConfiguration, b: ModelConfiguration): boolean {
   return sameSessions(a, b) && a.slots === b.slots;
 }

@@ -17,7 +17,7 @@ import { StreamLease } from './stream-lease.ts';
 
 /** What the entries of a runtime share. */
 export interface EntryServices extends ResidencyServices {
-  /** For configurations that name none; 0 = unbounded. */
+  /** Ceiling of the busy timeout for configurations that have none; 0 = unbounded. */
   readonly busyTimeoutMs: number;
   readonly idleUnloadMs: number;
   /** Called in the turn of every change of the status, except of what changes with every batch. */
@@ -68,7 +68,7 @@ export class ModelEntry implements Resident {
   constructor(id: string, configuration: ModelConfiguration, services: EntryServices) {
     assertConfiguration(configuration);
     const { clock, idleUnloadMs } = services;
-    // Everybody who waits for a load listens, and slots bound those; Node takes more than ten for a leak.
+    // Everybody who waits for a load listens to it. Node takes more than ten listeners for a leak.
     setMaxListeners(0, this.#stop.signal);
     this.id = id;
     this.#services = services;
@@ -211,14 +211,14 @@ export class ModelEntry implements Resident {
     await this.retire();
   }
 
-  /** A manager's place without a bound on its wait, for operations on several models. */
+  /** Takes a manager's place whose wait has no bound, for operations on several models. */
   reserve(operation: string, { signal }: ManagementOptions = {}): Reservation {
     this.#assertOpen();
     return this.slots.queueManagement({ timeoutMs: 0, label: this.#label(operation), signal });
   }
 
   tryAcquire(): ManagementLease | undefined {
-    // Asking the slots makes held segments give up their wait for company: not for nothing.
+    // Asking the slots ends the wait of segments for others in their batch, so it is done only when it can succeed.
     if (!this.batcher.idle || !this.slots.idle) return undefined;
     return this.slots.tryAcquire();
   }
@@ -241,7 +241,7 @@ export class ModelEntry implements Resident {
     await this.close();
   }
 
-  /** All of it belongs to one turn. Loads nothing and reserves nothing. */
+  /** The status, taken in one turn. It loads nothing and reserves nothing. */
   snapshot(): ModelStatus {
     const slots = this.slots.state();
     const { published, failure, state, generation, leaving } = this.#residency;
@@ -271,11 +271,11 @@ export class ModelEntry implements Resident {
     };
   }
 
-  /** What waits for a slot: the batcher's segments, and whoever waits in person. */
+  /** Requests that wait for a slot: segments in the batcher, and callers that wait for a lease themselves. */
   #queuedRequests(): number {
     const { waitingRequests } = this.slots.state();
-    const inPerson = Math.max(0, waitingRequests - this.batcher.leaseRequests);
-    return this.batcher.stats().queuedItems + inPerson;
+    const callers = Math.max(0, waitingRequests - this.batcher.leaseRequests);
+    return this.batcher.stats().queuedItems + callers;
   }
 
   #initialize(signal?: AbortSignal): Promise<Publication> {
@@ -293,7 +293,7 @@ export class ModelEntry implements Resident {
     return this.slots.acquireRun({ ...options, timeoutMs, label: this.#label('a request') });
   }
 
-  /** Its signal bounds the wait alone: what a manager has begun, it finishes. */
+  /** The signal ends only the wait: a manager finishes what it has begun. */
   async #manage(operation: string, { signal }: ManagementOptions): Promise<ManagementLease> {
     this.#assertOpen();
     const label = this.#label(operation);
@@ -347,7 +347,7 @@ export class ModelEntry implements Resident {
     await this.#residency.released();
   }
 
-  /** The whole model once everything accepted has ended; undefined when the time is up before. */
+  /** Takes the whole model once all accepted work has ended; undefined when the time is up before. */
   async #drain(drainMs: number): Promise<ManagementLease | undefined> {
     if (drainMs <= 0) return undefined;
     const late = new AbortController();
@@ -356,7 +356,7 @@ export class ModelEntry implements Resident {
     try {
       return await this.slots.acquire({ timeoutMs: 0, label, signal: late.signal });
     } catch {
-      // Only its own deadline ends this wait.
+      // Only the deadline above ends this wait.
       return undefined;
     } finally {
       timer.cancel();

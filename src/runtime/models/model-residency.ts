@@ -26,9 +26,9 @@ export interface ResidencyServices {
   readonly clock: Clock;
   readonly guard: LoadGuard;
   readonly policy: ModelPolicy;
-  /** For configurations that name none; 0 = unbounded. */
+  /** Longest wait for a load, for configurations that have none; 0 = unbounded. */
   readonly loadTimeoutMs: number;
-  /** What fails where nobody waits: freeing what was abandoned, for example. */
+  /** Gets errors that no caller waits for, such as those of freeing an abandoned load. */
   readonly onBackgroundError: (error: unknown) => void;
 }
 

@@ -11,13 +11,13 @@ export interface StreamLeaseOptions {
 }
 
 /**
- * One slot of a loaded model, held by one caller for a whole stream. No manager touches the pool before it is released,
- * whatever becomes of the stream: `using stream = await entry.acquireStream()`.
+ * Ownership of one slot of a loaded model by one caller, for a whole stream. No manager touches the pool before the lease is
+ * released, whatever becomes of the stream: `using stream = await entry.acquireStream()`.
  */
 export class StreamLease implements Disposable {
   readonly pool: SessionPool;
   readonly info: ModelInfo;
-  /** Of the publication that the slot belongs to. */
+  /** The generation of the model that the slot belongs to.*/
   readonly generation: number;
   /** Aborted with SHUTTING_DOWN when the drain deadline of a shutdown has passed: the stream should end then. */
   readonly ending: AbortSignal;

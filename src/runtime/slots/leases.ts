@@ -1,7 +1,7 @@
 /** Leases, which own a slot or a whole model, and reservations, which are places in the queue for a whole model. */
 import { WavepoolError } from '../../core/errors.ts';
 
-/** Gives something back exactly once: a second `release` never frees what a later owner holds. */
+/** Ownership that is given back exactly once: a second `release` never frees what a later owner holds. */
 class Lease implements Disposable {
   #free: (() => void) | undefined;
 
@@ -25,12 +25,12 @@ class Lease implements Disposable {
   }
 }
 
-/** A whole model, held by a manager (load, unload, reconfigure): nothing runs meanwhile. It has no slot. */
+/** Ownership of a whole model by a manager (load, unload, reconfigure). Nothing else runs meanwhile; it has no slot. */
 export class ManagementLease extends Lease {
   readonly kind = 'management';
 }
 
-/** One slot, for one run: a request, a batch, or a stream from start to finish. */
+/** Ownership of one slot for one run: a request, a batch, or a stream from start to finish. */
 export class RunLease extends Lease {
   readonly kind = 'run';
   readonly #slot: number;
@@ -53,7 +53,7 @@ export class RunLease extends Lease {
  */
 export interface Reservation extends Disposable {
   /**
-   * The exclusive lease when it is granted already, else undefined (the place is kept).
+   * Takes the exclusive lease if it is granted already. Otherwise it is undefined, and the place is kept.
    * @throws {WavepoolError} INTERNAL when the lease was taken before.
    */
   tryAcquire(): ManagementLease | undefined;

@@ -3,8 +3,8 @@
  *
  * Requests take any free slot; a manager at the head of the queue is a barrier: what joined before it finishes first,
  * nothing that joined later passes it, spare slots or not. Ownership is assigned when a waiter is granted, before its
- * promise resolves, so a latecomer of the same turn cannot take it. Everything here happens in the caller's turn of
- * the event loop; only the waiting is asynchronous.
+ * promise resolves, so a request that arrives later in the same turn cannot take it. Everything here happens in the
+ * caller's turn of the event loop; only the waiting is asynchronous.
  */
 import { WavepoolError } from '../../core/errors.ts';
 import type { Clock, Timer } from '../clock.ts';
@@ -53,7 +53,7 @@ export class ModelSlots {
   readonly #clock: Clock;
   readonly #barrierListeners: (() => void)[] = [];
   readonly #queue: Waiter[] = [];
-  /** By slot: when it was granted; undefined = free. */
+  /** For each slot, when it was granted; undefined = free. */
   #since: (number | undefined)[] = [undefined];
   #exclusiveSince: number | undefined;
   #epoch = 0;
@@ -98,8 +98,8 @@ export class ModelSlots {
   }
 
   /**
-   * Why a request that arrives now would be turned away instead of queued; undefined when it would not.
-   * A free slot that it would get at once outweighs overdue ones: one stuck slot must not stop the rest.
+   * The reason why a request that arrives now would be refused instead of queued; undefined when it would be accepted.
+   * A free slot that it would get at once counts more than overdue ones: one stuck slot must not stop the rest.
    */
   refusal(options: Pick<WaitOptions, 'timeoutMs' | 'label'>): WavepoolError | undefined {
     this.#dispatch();
@@ -147,7 +147,7 @@ export class ModelSlots {
     return this.queueManagement(options).acquire();
   }
 
-  /** The whole model if nothing runs, nobody is exclusive and nothing waits; never queues. */
+  /** Takes the whole model if nothing runs, nobody is exclusive and nothing waits. It never queues. */
   tryAcquire(): ManagementLease | undefined {
     this.#announceBarrier();
     this.#dispatch();
@@ -175,7 +175,7 @@ export class ModelSlots {
     this.#dispatch();
   }
 
-  /** Nothing runs, nobody is exclusive and nothing waits. */
+  /** Whether nothing runs, nobody is exclusive and nothing waits. */
   get idle(): boolean {
     return this.#exclusiveSince === undefined && this.#active() === 0 && this.#queue.length === 0;
   }
@@ -266,7 +266,7 @@ export class ModelSlots {
     this.#onManagersChange();
   }
 
-  /** Grants from the head of the queue until it has to wait; drops heads whose deadline has passed. */
+  /** Grants the heads of the queue, one after the other, until one has to wait. Drops heads whose deadline has passed. */
   #grantFromHead(): void {
     const now = this.#clock.now();
     for (let head = this.#queue[0]; head !== undefined; head = this.#queue[0]) {

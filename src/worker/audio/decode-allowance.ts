@@ -5,7 +5,7 @@
 export interface DecodeAllowanceOptions {
   /** Shared by all jobs of the worker, in seconds of audio. */
   readonly totalSeconds: number;
-  /** What every job may hold in any case: enough to decode one more piece and to complete the longest segment. */
+  /** Seconds that every job may hold in any case: enough to decode one more piece and to complete the longest segment. */
   readonly minimumSeconds: number;
 }
 

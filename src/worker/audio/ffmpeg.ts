@@ -11,8 +11,8 @@ import type { Audio, AudioWarning, Engine } from '../../runtime/engine.ts';
 import type { InputFile, InputReader } from './input-reader.ts';
 
 /**
- * Demuxers by ffmpeg's names. Not among them: hls, dash, concat, image2, lavfi and their kind; nor mulaw and alaw, which
- * go by a file's extension and guess its sample rate: such files are declared.
+ * Demuxers by ffmpeg's names. Those that open further files are left out: hls, dash, concat, image2, lavfi and the like.
+ * So are mulaw and alaw, which guess the sample rate from a file's extension: such files have to be declared.
  */
 const CONTAINERS = [
   'aac,ac3,eac3,aiff,amr,amrnb,amrwb,ape,asf,au,avi,caf,dts,flac,flv,gsm,iff,m4v,matroska,webm',
@@ -24,7 +24,7 @@ const CONTAINERS = [
 const STALL_TIMEOUT_MS = 60_000;
 const STDERR_LIMIT = 4_096;
 
-/** How the input is to be read: found out among the containers, or as declared. */
+/** Lets ffmpeg find out the format among the containers, or names the format that was declared. */
 function demuxerArguments({ rawFormat }: InputFile): string[] {
   if (rawFormat === undefined) return ['-format_whitelist', CONTAINERS];
   const { codec, sampleRate, channels } = rawFormat;
@@ -41,7 +41,7 @@ function ffmpegArguments(file: InputFile): string[] {
   ];
 }
 
-/** The child with the write end of the pipe as its standard output. */
+/** Starts the child with the write end of the pipe as its standard output. */
 async function spawnFfmpeg(
   command: string,
   file: InputFile,
@@ -51,7 +51,7 @@ async function spawnFfmpeg(
   try {
     const child = spawn(command, ffmpegArguments(file), {
       stdio: ['ignore', writeDescriptor, 'pipe'],
-      // Nothing of ours is ffmpeg's business, but the search paths it was installed with are.
+      // The environment of this process is kept from ffmpeg; it only gets the usual search paths.
       env: { PATH: '/usr/local/bin:/usr/bin:/bin:/opt/homebrew/bin', LC_ALL: 'C' },
     });
     await once(child, 'spawn');
@@ -93,7 +93,7 @@ export async function openWithFfmpeg(
   }
 }
 
-/** What the child said and how it ended. */
+/** The error output of the child, and how it ended. */
 class ChildReport {
   readonly #child: ChildProcess;
   readonly exited: Promise<number | null>;
@@ -107,7 +107,7 @@ class ChildReport {
     });
   }
 
-  /** The last line of its complaint, in words that fit an error message. */
+  /** The last line of its error output, without ffmpeg's prefixes. */
   get complaint(): string {
     if (this.#stderr.includes('matches no streams')) return 'it has no audio stream';
     const lines = this.#stderr.split('\n').filter((line) => line.trim() !== '');

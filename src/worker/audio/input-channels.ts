@@ -39,7 +39,7 @@ export class InputChannels {
     this.#ownWarnings = ownWarnings;
   }
 
-  /** Decoded so far. */
+  /** One past the last sample that is decoded, of the channel that is furthest. */
   get endSample(): number {
     return Math.max(...this.all.map(({ reader }) => reader.audio.endSample));
   }

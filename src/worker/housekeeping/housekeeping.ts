@@ -1,8 +1,8 @@
 /**
- * What has to be done by some process, no matter which: finishing batches, opening the gates of those whose producer is
- * gone, forgetting old ones, failing jobs that wait past their deadline, letting staged jobs in, adding the jobs of
- * schedules, removing what was sent to workers that are gone, telling webhooks (`webhooks.ts`). As many of it as there are may
- * run; BullMQ gives each task to one of them, and a task that is done twice changes nothing.
+ * Work that any one process has to do: finishing batches, opening the gates of batches whose producer is gone, forgetting old
+ * batches, failing jobs that wait past their deadline, letting staged jobs in, adding the jobs of schedules, removing commands
+ * to workers that are gone, and telling webhooks (`webhooks.ts`). Any number of processes may run it. BullMQ gives each task to
+ * one of them, and a task that is done twice changes nothing.
  */
 import { DelayedError, type Job, Queue, WaitingChildrenError, Worker } from 'bullmq';
 import type { BatchCounts } from '../../core/job/batch.ts';
@@ -23,12 +23,12 @@ import { FairShare } from '../../queue/tenants/fair-share.ts';
 import { ScheduleRunner } from './schedule-runner.ts';
 import { type WebhookSettings, Webhooks } from './webhooks.ts';
 
-/** Batches are kept for so long after their last item has ended: as long as their failed jobs. */
+/** Batches are kept for this long after their last item has ended, which is as long as their failed jobs are kept. */
 const RETENTION_MS = 30 * 86_400_000;
 const SWEEP_MS = 3_600_000;
 const DEADLINES_MS = 1_000;
 const SETTLE_MS = 1_000;
-/** A worker that was sent a command so long ago, and is not seen, is gone. */
+/** A worker that has no presence counts as gone this long after the last command to it. */
 const CONTROL_RETENTION_MS = 600_000;
 const CONCURRENT = 4;
 
@@ -54,7 +54,7 @@ export class Housekeeping implements AsyncDisposable {
   readonly #webhooks: Webhooks;
   readonly #schedules: ScheduleRunner;
   readonly #timers: readonly NodeJS.Timeout[];
-  /** Of the jobs whose deadline has passed. */
+  /** Queues by name, for jobs whose deadline has passed and for webhooks. */
   readonly #queues = new Map<string, Queue>();
   #expiring: Promise<number> | undefined;
   #settling: Promise<void> | undefined;
@@ -109,9 +109,9 @@ export class Housekeeping implements AsyncDisposable {
     await sweepControlQueues(this.#connection, this.#now() - CONTROL_RETENTION_MS);
   }
 
-  /** Fails the jobs that wait past their deadline; also happens by itself. Returns how many. */
+  /** Fails the jobs that wait past their deadline; this also happens every second. @returns how many */
   expire(): Promise<number> {
-    // Also while Redis is away: one call waits for it, not one more each second.
+    // While Redis is away, only one call waits for it, instead of one more each second.
     this.#expiring ??= failOverdue(
       this.#connection,
       (name) => this.#queueOf(name),
@@ -122,7 +122,7 @@ export class Housekeeping implements AsyncDisposable {
     return this.#expiring;
   }
 
-  /** Gives every job that waits its place among those of all tenants; also happens by itself. */
+  /** Gives every waiting job its place among the jobs of all tenants; this also happens every second. */
   settle(): Promise<void> {
     this.#settling ??= this.#settle().finally(() => {
       this.#settling = undefined;
@@ -136,7 +136,7 @@ export class Housekeeping implements AsyncDisposable {
     }
   }
 
-  /** Lets tasks under way end. Idempotent. */
+  /** Waits for the tasks that are under way. Idempotent. */
   close(): Promise<void> {
     this.#closing ??= (async () => {
       for (const timer of this.#timers) clearInterval(timer);
@@ -177,7 +177,7 @@ export class Housekeeping implements AsyncDisposable {
   }
 
   async #finish(job: Job, token: string): Promise<BatchCounts | undefined> {
-    // It was woken because items were retried or added.
+    // Items were retried or added, so the batch has to wait again.
     if (await job.moveToWaitingChildren(token)) throw new WaitingChildrenError();
     const id = String(job.id);
     const counts = await this.#records.finish(id);

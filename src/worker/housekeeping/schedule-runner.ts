@@ -39,7 +39,7 @@ export class ScheduleRunner {
     );
   }
 
-  /** Lets what has come due end. */
+  /** Waits until the jobs that have come due are added. */
   async close(): Promise<void> {
     await this.#worker.close();
     for (const { queue, intake } of this.#intakes.values()) {
@@ -52,7 +52,7 @@ export class ScheduleRunner {
     const { now, logger } = this.#options;
     const { model, deadlineMs, job } = ScheduledJob.parse(due.data);
     const schedule = due.repeatJobKey ?? '';
-    // BullMQ's own id of it ends with the time.
+    // The id that BullMQ gives to such a job ends with its time.
     const [dueAt = ''] = String(due.id).split(':').slice(-1);
     const submittedAt = now();
     const deadline = deadlineMs === undefined ? {} : { deadlineAt: submittedAt + deadlineMs };

@@ -1,10 +1,10 @@
 /**
- * Finds the ends that webhooks are to be told of. Producers index such jobs before they add them
- * (`src/queue/webhooks/webhook-jobs.ts`); the event streams of their queues say when one has ended, from a place that is kept in
- * Redis; and the index is compared with the jobs' states again and again, so that an event that was lost is not missed.
+ * Finds the ends of jobs that webhooks are to be told of. Producers put such jobs into an index before they add them
+ * (`src/queue/webhooks/webhook-jobs.ts`). The event streams of their queues tell when one has ended; the position in each stream
+ * is kept in Redis. The index is also compared with the states of the jobs each minute, because events can be lost.
  *
- * A job leaves the index after its delivery is in its queue. Whoever dies in between has the next one do it again, which
- * adds nothing: the delivery's id follows from the end.
+ * A job leaves the index after its delivery is in its queue. If a process dies in between, the next
+ * one does it again, which adds nothing: the id of the delivery follows from the end.
  */
 import { randomUUID } from 'node:crypto';
 import type { Queue } from 'bullmq';
@@ -26,11 +26,11 @@ import {
 } from '../../queue/webhooks/webhook-jobs.ts';
 
 const RECONCILE_MS = 60_000;
-/** Of the time between two looks: a turn ends before the next one. */
+/** A turn lasts this part of the time between two looks, so that it ends before the next look. */
 const TURN = 0.9;
 const PAGE = 1_000;
 const CHUNK = 500;
-/** The index is written before the job. */
+/** A job may be in the index for this long before it is in its queue. */
 const NOT_ADDED_YET_MS = 60_000;
 const LAST = '+' as StreamId; // What XRANGE calls the end of a stream.
 
@@ -41,7 +41,7 @@ export interface WebhookFollowerOptions {
   /** Milliseconds since 1970. */
   readonly now: () => number;
   readonly deliveries: WebhookDeliveries;
-  /** Between two looks. */
+  /** Time between two looks. */
   readonly followMs: number;
 }
 
@@ -68,7 +68,7 @@ export class WebhookFollower {
     await this.#looking;
   }
 
-  /** Also while Redis is away: one look waits for it, not one more each second. */
+  /** While Redis is away, only one look waits for it, instead of one more each second. */
   #look(): void {
     this.#looking ??= this.#takeTurn()
       .catch((err: unknown) => {
@@ -118,7 +118,7 @@ export class WebhookFollower {
     }
   }
 
-  /** Events were lost, or none was ever read: states tell what happened up to a place from which events are read again. */
+  /** For lost events, or a first look: the states of the jobs tell what happened up to the position that is returned. */
   async #restart(queue: string): Promise<StreamId> {
     const { connection } = this.#options;
     const place = (await readLastEventId(connection, queue)) as StreamId; // As Redis writes it.
@@ -154,7 +154,7 @@ export class WebhookFollower {
     return settlePending(connection, queue, pending);
   }
 
-  /** A job of another version, whose data nobody here understands, keeps no other from being told. */
+  /** A job whose data cannot be read here, because it is of another version, must not hold up the others. */
   async #tell(bull: Queue, job: Parameters<WebhookDeliveries['tell']>[1], id: JobId) {
     try {
       return await this.#options.deliveries.tell(bull, job, id);

@@ -1,7 +1,7 @@
 /**
- * Sends deliveries, signed as Standard Webhooks (standardwebhooks.com) says. A receiver answers with a status of 200 to 299;
- * any other is tried again with growing pauses, but 410: that receiver is gone, and wants no more. A delivery whose host has
- * enough under way is put off, and its worker goes on with others.
+ * Sends deliveries, signed as Standard Webhooks (standardwebhooks.com) says. A status of 200 to 299 is a success. After any
+ * other the delivery is tried again with growing pauses, except after 410, which means that the receiver is gone for good. A
+ * delivery to a host that has enough under way is postponed, and the worker goes on with others.
  */
 import { DelayedError, type Job, UnrecoverableError, Worker } from 'bullmq';
 import { Webhook } from 'standardwebhooks';
@@ -19,7 +19,7 @@ const CONCURRENT = 32;
 const GONE = 410;
 const BACKOFF_FACTOR = 4;
 const MAX_BACKOFF_MS = 6 * 3_600_000;
-/** A delivery that was put off again and again is looked at so often. */
+/** The pause before a postponed delivery is tried again; it doubles each time, up to the second value. */
 const FIRST_PUT_OFF_MS = 500;
 const MAX_PUT_OFF_MS = 60_000;
 
@@ -30,8 +30,8 @@ export interface WebhookSenderOptions {
   readonly limits: WebhookLimits;
 }
 
-/** The receiver said when to come again. */
-class ComeAgainError extends Error {
+/** A failed attempt after which the receiver may have said when to try again. */
+class RetryLaterError extends Error {
   readonly afterMs: number;
 
   constructor(message: string, afterMs: number) {
@@ -86,7 +86,7 @@ export class WebhookSender {
     this.#worker.on('error', (err) => logger.debug({ err }, 'webhooks'));
   }
 
-  /** Lets attempts under way end. Idempotent. */
+  /** Waits for the attempts that are under way. Idempotent. */
   async close(): Promise<void> {
     await this.#worker.close();
   }
@@ -130,7 +130,7 @@ export class WebhookSender {
     const text = `the answer is status ${status}`;
     await tell(status, text);
     if (status === GONE) throw new UnrecoverableError(text);
-    throw new ComeAgainError(text, secondsOf(retryAfter) * 1_000);
+    throw new RetryLaterError(text, secondsOf(retryAfter) * 1_000);
   }
 
   async #headers(id: string, at: Date, tenant: string, body: string) {
@@ -146,7 +146,7 @@ export class WebhookSender {
     };
   }
 
-  /** A delivery that is not written down is a delivery all the same. */
+  /** Writes the attempt into the job's log. If that fails, the delivery still counts. */
   async #log(
     job: Job,
     { at, ...attempt }: Omit<DeliveryAttempt, 'at'> & { at: Date },
@@ -158,14 +158,14 @@ export class WebhookSender {
   }
 }
 
-/** Between half and all of what is said, so that many that failed together do not come together again. */
+/** A random time between half of `ms` and `ms`, so that deliveries that failed together are not tried together again. */
 function jittered(ms: number): number {
   return Math.round(ms * (0.5 + Math.random() / 2));
 }
 
 function backoffMs(firstMs: number, attemptsMade: number, error: Error | undefined): number {
   const grown = firstMs * BACKOFF_FACTOR ** (attemptsMade - 1);
-  const asked = error instanceof ComeAgainError ? error.afterMs : 0;
+  const asked = error instanceof RetryLaterError ? error.afterMs : 0;
   return Math.max(jittered(Math.min(grown, MAX_BACKOFF_MS)), Math.min(asked, MAX_BACKOFF_MS));
 }
 
@@ -173,7 +173,7 @@ function putOffMs(timesPutOff: number): number {
   return jittered(Math.min(FIRST_PUT_OFF_MS * 2 ** timesPutOff, MAX_PUT_OFF_MS));
 }
 
-/** Only the form in seconds; a date says more about the receiver's clock than about its needs. */
+/** Reads the form in seconds only. A date would depend on the receiver's clock. */
 function secondsOf(retryAfter: string | undefined): number {
   return retryAfter !== undefined && /^\d{1,9}$/.test(retryAfter) ? Number(retryAfter) : 0;
 }

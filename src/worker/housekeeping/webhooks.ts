@@ -1,6 +1,6 @@
 /**
- * Tells webhooks how jobs and batches ended. Two halves that share nothing but Redis: the follower finds ends and adds a
- * delivery for each, the sender delivers. Every server and worker command has both; whichever dies, another goes on.
+ * Tells webhooks how jobs and batches ended. There are two halves, which share nothing but Redis: the follower finds ends and
+ * adds a delivery for each, and the sender delivers. Every server and worker command runs both, so others go on when one dies.
  */
 import type { Queue } from 'bullmq';
 import type { Logger } from '../../core/logger.ts';
@@ -15,12 +15,12 @@ export interface WebhookSettings {
   /** See `WebhookSecretsOptions`. */
   readonly secrets?: readonly WebhookSecret[] | undefined;
   readonly allowedNetworks?: readonly string[] | undefined;
-  /** The others have defaults. */
+  /** Limits that are left out have defaults. */
   readonly limits?: Partial<WebhookLimits> | undefined;
 }
 
 export interface WebhooksOptions {
-  /** That of housekeeping, which closes it. */
+  /** The connection of housekeeping, which closes it. */
   readonly connection: ReturnType<typeof openConnection>;
   readonly queueOf: (name: string) => Queue;
   readonly logger: Logger;

@@ -1,4 +1,4 @@
-/** Everything that the results of a job's segments depend on: with anything else, its journal is another one. */
+/** Collects everything that the results of a job's segments depend on. If any of it changes, the job gets another journal. */
 import { stat } from 'node:fs/promises';
 import { sha256OfFile } from '../../core/files/file-hash.ts';
 import type { JobData } from '../../core/job/job.ts';
@@ -51,7 +51,7 @@ export class JournalIdentity {
   }
 }
 
-/** What is fetched anew for every attempt may be something else each time. */
+/** An input that is fetched anew for every attempt may be another one each time, so its bytes are hashed. */
 async function contentOf({ input }: JobData, file: ResolvedInput): Promise<unknown> {
   switch (input.kind) {
     case 'path':

@@ -3,8 +3,8 @@
  * lock it decodes and searches the input again, which is cheap and gives the same segments, and recognizes only those
  * that are not here.
  *
- * A journal is never stale: its name is a hash of everything that a segment's result depends on. A disk that takes no
- * more ends the journal and not the job.
+ * A journal is never stale: its name is a hash of everything that a segment's result depends on. When the disk takes
+ * no more, the journal ends and the job goes on.
  */
 import { createHash } from 'node:crypto';
 import {
@@ -19,11 +19,11 @@ import type { Journal, JournalStore } from '../../storage/journals.ts';
 export interface JournalSegment {
   readonly startSample: number;
   readonly endSample: number;
-  /** Where channels are recognized by themselves. */
+  /** Set when channels are recognized one by one. */
   readonly channel?: number | undefined;
 }
 
-/** Asked before a segment is recognized, told afterwards. */
+/** Results of segments: looked up before a segment is recognized, and added afterwards. */
 export interface SegmentJournal {
   find(segment: JournalSegment, options: TaskOptions): TaskResult | undefined;
   /** Returns at once and never fails. */
@@ -35,13 +35,13 @@ export interface JobJournalOptions {
   readonly jobId: string;
   /** Everything that a segment's result depends on; asked at most once, and not at all for a short job. */
   readonly identity: () => Promise<unknown>;
-  /** Told once, when nothing more can be written. */
+  /** Called once, when nothing more can be written. */
   readonly onProblem?: ((error: unknown) => void) | undefined;
 }
 
-/** So much recognized audio may have to be recognized again after the death of the process … */
+/** At most this much recognized audio has to be recognized again after the process has died. */
 const WRITE_EVERY_SECONDS = 30;
-/** … and so much after a power cut. */
+/** At most this much recognized audio has to be recognized again after a power cut. */
 const SYNC_EVERY_SECONDS = 300;
 
 export class JobJournal implements SegmentJournal {
@@ -69,7 +69,7 @@ export class JobJournal implements SegmentJournal {
     return journal;
   }
 
-  /** Results that an earlier attempt left. */
+  /** Number of results that earlier attempts left. */
   get size(): number {
     return this.#known.size;
   }

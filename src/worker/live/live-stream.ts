@@ -30,9 +30,9 @@ import {
   type SpeechSegmenter,
 } from '../speech/speech-segmenter.ts';
 
-/** What one `write` takes at most. */
+/** The most audio in one `write`. */
 export const LONGEST_CHUNK_SECONDS = 30;
-/** Held beyond four of the longest segments: one chunk that is searched, one that has just come. */
+/** Audio that is held beyond four of the longest segments: a chunk that is searched, and one that has just come. */
 const SLACK_SECONDS = 2 * LONGEST_CHUNK_SECONDS;
 const IDLE_TIMEOUT_MS = 30_000;
 
@@ -40,7 +40,7 @@ export interface LiveStreamOptions {
   readonly runtime: Runtime;
   /** A detector in streaming mode (`liveDetectorConfiguration`). */
   readonly detector: ModelEntry;
-  /** Of the samples that will be written. @defaultValue 16 kHz mono */
+  /** The format of the samples that will be written. @defaultValue 16 kHz mono */
   readonly format?: PcmFormat | undefined;
   /** Ends the wait for a slot, and the stream, with CANCELLED or its own `WavepoolError`. */
   readonly signal?: AbortSignal | undefined;
@@ -57,14 +57,14 @@ export interface LiveStreamOptions {
   readonly clock?: Clock | undefined;
 }
 
-/** Each segment begins, and ends. */
+/** The beginning or the end of a segment. */
 export type SpeechChange =
   | { readonly kind: 'started'; readonly start: number }
   | ({ readonly kind: 'ended' } & LiveSegment);
 
 /** A stretch of speech, in seconds from the beginning of the stream. */
 export interface LiveSegment {
-  /** 0, 1, 2, … */
+  /** The segments of a stream are numbered 0, 1, 2, … */
   readonly index: number;
   readonly start: number;
   readonly end: number;
@@ -72,12 +72,12 @@ export interface LiveSegment {
 
 export interface LiveSummary {
   readonly durationSeconds: number;
-  /** Without the audio kept around segments. */
+  /** Does not count the audio that is kept around segments. */
   readonly speechSeconds: number;
   readonly segments: number;
 }
 
-/** Where the speech of a stream goes. */
+/** Takes the segments of a stream. */
 export interface SpeechSink {
   /** Segments that were taken and have not ended. */
   readonly pending: number;
@@ -95,7 +95,7 @@ export interface SpeechSink {
   allEnded(): Promise<void>;
 }
 
-/** Of a stream that is open: what a sink may use. */
+/** What a sink may use of an open stream. */
 export interface LiveContext {
   readonly audio: LiveAudio;
   /** Aborted when the stream fails. */
@@ -131,10 +131,10 @@ export class LiveStream implements AsyncDisposable {
   readonly #mostHeldSamples: number;
   readonly #clock: Clock;
   readonly #idleTimeoutMs: number;
-  /** The caller's, and the one of a shutdown. */
+  /** The signal of the caller, and the one of a shutdown. */
   readonly #signals: readonly AbortSignal[];
   readonly #abort = new AbortController();
-  /** Everything that was asked of the stream, one after the other; never rejects. */
+  /** Ends with the last call so far: calls run one after the other. It never rejects. */
   #tail: Promise<unknown> = Promise.resolve();
   #calls = 0;
   #idleTimer: Timer | undefined;
@@ -167,7 +167,7 @@ export class LiveStream implements AsyncDisposable {
       signal: this.#abort.signal,
       fail: (error) => void this.#end(toWavepoolError(error)),
     });
-    // Every pending segment listens, and the bound on held audio bounds those; Node takes more than ten for a leak.
+    // Every pending segment listens to it. Node takes more than ten listeners for a leak.
     setMaxListeners(0, this.#abort.signal);
     for (const each of this.#signals) each.addEventListener('abort', this.#onAbort);
     this.#watchIdleness();
@@ -186,7 +186,7 @@ export class LiveStream implements AsyncDisposable {
         assertDetects(detector.id, lease.info);
         const stream = await lease.pool.startStream(lease.slot, {});
         const live = new LiveStream(options, { audio, lease, stream });
-        // Aborted while the stream was being started.
+        // It was aborted while the stream was being started.
         await live.#obeySignals();
         if (live.#failure) throw live.#failure;
         return live;
@@ -219,7 +219,7 @@ export class LiveStream implements AsyncDisposable {
   }
 
   /**
-   * No more will come: the speech that was still going on ends here. Resolves when all segments have been told.
+   * Ends the input, and with it the speech that was still going on. Resolves when all segments have been reported.
    * @throws {WavepoolError} what ended the stream instead; INVALID_REQUEST the second time.
    */
   async finish(): Promise<LiveSummary> {
@@ -331,7 +331,7 @@ export class LiveStream implements AsyncDisposable {
     this.#sink.take(segment);
   }
 
-  /** Segments begin one after the other. */
+  /** Reports the start of a segment once. */
   #tellStart(startSample: number): void {
     if (startSample <= this.#toldStart) return;
     this.#toldStart = startSample;
@@ -377,7 +377,7 @@ export class LiveStream implements AsyncDisposable {
     try {
       await this.#stream.reset();
     } finally {
-      // Only now the session is fresh for whoever gets the slot next.
+      // Only now is the session fresh for the next owner of the slot.
       this.#lease.release();
       await this.#sink.allEnded();
       await this.#audio.close();
@@ -392,7 +392,7 @@ function assertDetects(id: string, { task, windowSamples }: ModelInfo): void {
   throw new WavepoolError('INVALID_REQUEST', `${id} does not detect speech`);
 }
 
-/** What a caller learns of a segment. */
+/** The form in which callers get a segment. */
 export function liveSegment(index: number, { startSample, endSample }: SpeechSegment): LiveSegment {
   return { index, start: startSample / SAMPLE_RATE, end: endSample / SAMPLE_RATE };
 }

@@ -18,21 +18,21 @@ import {
   type SpeechSink,
 } from './live-stream.ts';
 
-/** Of recognizers without a limit of their own. */
+/** The longest segment for recognizers that have no limit of their own. */
 const LONGEST_SEGMENT_SECONDS = 30;
 
-/** Speech with its words. */
+/** A stretch of speech with its text. */
 export interface LiveTranscriptSegment extends LiveSegment {
   /** Empty where no words were recognized. */
   readonly text: string;
-  /** The model's limit of tokens ended the text. */
+  /** Whether the token limit of the model cut the text off. */
   readonly truncated: boolean;
 }
 
 export interface LiveTranscriptionOptions extends LiveStreamOptions {
-  /** Offline. The segments share its batches with those of jobs and of other streams. */
+  /** A model in offline mode. The segments share its batches with those of jobs and of other streams. */
   readonly recognizer: ModelEntry;
-  /** As for jobs. */
+  /** The options of a job. */
   readonly options?: LiveTranscribeSettingsInput | undefined;
   /** Lower runs first; jobs have 1000 unless they say otherwise. @defaultValue 0 */
   readonly priority?: number | undefined;
@@ -45,7 +45,7 @@ interface Pending {
   readonly ended: Promise<void>;
 }
 
-/** Sends segments to the recognizer's batcher and tells their words in the order of the audio. */
+/** Sends segments to the recognizer's batcher, and reports their texts in the order of the audio. */
 class Recognition implements SpeechSink {
   readonly #options: LiveTranscriptionOptions;
   readonly #taskOptions: TaskOptions;
@@ -98,7 +98,7 @@ class Recognition implements SpeechSink {
     return recognizer.submit(
       {
         jobId: this.#jobId,
-        // Somebody is listening: no job is older.
+        // Somebody waits for the text, so no job counts as older.
         jobSequence: 0,
         priority,
         key: 'asr',
@@ -109,7 +109,7 @@ class Recognition implements SpeechSink {
     );
   }
 
-  /** Never rejects: a failure is the stream's. */
+  /** Never rejects: a failure ends the stream. */
   async #tell(
     index: number,
     segment: SpeechSegment,

@@ -9,14 +9,14 @@ import {
 } from './live-stream.ts';
 
 export interface LiveVadOptions extends LiveStreamOptions {
-  /** How speech is told from silence. */
+  /** Settings of the voice activity detection. */
   readonly options?: LiveVadSettingsInput | undefined;
   /** Called when a stretch of speech has ended, in order. What it throws ends the stream. */
   readonly onSegment: (segment: LiveSegment) => void;
 }
 
-/** Segments end where they are told: nothing is pending, and no audio is needed again. */
-class SegmentListener implements SpeechSink {
+/** Reports each segment at once, so nothing is pending and no audio is needed again. */
+class SegmentReporter implements SpeechSink {
   readonly pending = 0;
   readonly #onSegment: LiveVadOptions['onSegment'];
   #count = 0;
@@ -53,6 +53,6 @@ export async function openLiveVad(options: LiveVadOptions): Promise<LiveStream> 
   return LiveStream.open({
     ...options,
     segmenting: { vad, longestSeconds: maxSegmentSeconds },
-    createSink: () => new SegmentListener(options.onSegment),
+    createSink: () => new SegmentReporter(options.onSegment),
   });
 }

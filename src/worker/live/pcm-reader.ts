@@ -11,8 +11,8 @@ export interface PcmEncoding {
 const SAMPLES = { s16le: Int16Array, f32le: Float32Array } as const;
 
 /**
- * Bytes as pipes, sockets and request bodies deliver them, as samples: each piece holds whole frames, wherever the bytes
- * were cut.
+ * Turns the bytes of a pipe, a socket or a request body into samples. Each piece holds whole frames, wherever the bytes were
+ * cut.
  * @throws {WavepoolError} INPUT_UNDECODABLE when the bytes end within a frame.
  */
 export async function* readPcm(
@@ -23,7 +23,7 @@ export async function* readPcm(
   const frameBytes = Samples.BYTES_PER_ELEMENT * channels;
   let rest = new Uint8Array();
   for await (const bytes of source) {
-    // Copied in any case: samples must lie at a multiple of their size.
+    // The bytes are copied, because samples must lie at a multiple of their size.
     const joined = new Uint8Array(rest.length + bytes.length);
     joined.set(rest);
     joined.set(bytes, rest.length);

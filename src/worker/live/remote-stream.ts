@@ -141,7 +141,7 @@ export class RemoteStream {
       } else if (this.#hasEnded || this.#isOver) {
         return;
       } else if (isClosed) {
-        // Throws what ended it.
+        // A write to an ended stream throws the reason of its end.
         await live.write(new Int16Array());
       } else {
         await new Promise<void>((resolve) => {

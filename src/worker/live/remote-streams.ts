@@ -51,7 +51,7 @@ export class RemoteStreams {
     await Promise.all([...this.#streams.values()].map(({ closed }) => closed));
   }
 
-  /** Ends what is open. */
+  /** Ends all open streams. */
   async close(): Promise<void> {
     this.#draining = true;
     this.#endAll(new WavepoolError('SHUTTING_DOWN', 'the worker is ending'));
@@ -97,7 +97,7 @@ export class RemoteStreams {
     onChange();
   }
 
-  /** A server that is refused asks another worker: nobody waits here. */
+  /** Why no more streams are taken. A server that is refused asks another worker, so nobody waits here. */
   #refusal(): WavepoolError | undefined {
     if (this.#draining) return new WavepoolError('SHUTTING_DOWN', 'the worker is ending');
     const { slots } = this.#options.detector.configuration;

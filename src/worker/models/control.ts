@@ -20,7 +20,7 @@ import { type ModelConfiguration, withSettings } from '../../runtime/models/mode
 import type { ModelEntry } from '../../runtime/models/model-entry.ts';
 import type { ManagementResult, Runtime } from '../../runtime/runtime.ts';
 
-/** Commands that wait for their models hold up nobody: only this many at once are taken from Redis. */
+/** The most commands that are taken from Redis at once. It is high, because commands that wait must not hold up others. */
 const CONCURRENCY = 1_000;
 const LOCK_DURATION_MS = 60_000;
 
@@ -50,7 +50,7 @@ export class ControlListener {
       autorun: false,
       concurrency: CONCURRENCY,
       lockDuration: LOCK_DURATION_MS,
-      // What was under way when this process was lost is not begun again.
+      // A command that was under way when its worker died is not begun again.
       maxStalledCount: 0,
     });
     this.#worker.on('error', (err) => logger.warn({ err }, 'control queue error'));
@@ -103,9 +103,9 @@ export class ControlListener {
 
 export interface ControlRunnerOptions {
   readonly runtime: Runtime;
-  /** What `replace` falls back to: how the model was started, or how one that nobody has yet would be. */
+  /** The base of `replace`: the configuration that the model was started with, or would be started with. */
   readonly defaultsOf: (model: string) => Promise<ModelConfiguration>;
-  /** Called when a model is ready whose queue this worker may not serve yet. */
+  /** Called when a model is ready; its queue may not be served by this worker yet. */
   readonly serve: (entry: ModelEntry) => Promise<void>;
 }
 

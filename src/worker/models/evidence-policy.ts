@@ -9,20 +9,20 @@ import type { Engine, ModelInfo, ModelPlan, ModelPlanner } from '../../runtime/e
 import { type ModelConfiguration, poolOptions } from '../../runtime/models/model-configuration.ts';
 import { assertSlotsAdmitted, type ModelPolicy } from '../../runtime/models/slot-policy.ts';
 
-/** What the rest of a worker needs while its sessions work: decoded audio, the detector, JavaScript. */
+/** Memory that a worker needs beside its sessions, for decoded audio, the detector and JavaScript. */
 const SPARE_BYTES = 64 * 2 ** 20;
 
 export interface EvidencePolicyServices {
   readonly engine: Engine;
-  /** Tells what a model needs without loading it; without one, a session is made to see. */
+  /** Tells what a model needs without loading it. Without a planner, a session is probed. */
   readonly planner?: ModelPlanner | undefined;
-  /** @defaultValue what the system can still give to this process */
+  /** @defaultValue the memory that the system still has for this process */
   readonly availableBytes?: (() => number) | undefined;
   /** @defaultValue the store that the weights lie in */
   readonly evidence?: EvidenceStore | undefined;
 }
 
-/** In which mode a worker runs a model. */
+/** The mode of evidence that covers batches of this size. */
 export function evidenceMode(batch: number): EvidenceMode {
   return batch > 1 ? 'batch' : 'offline';
 }
@@ -38,10 +38,10 @@ interface Learned {
 /** A detector that is offered to live callers, under an id of its own. */
 export interface LiveModel {
   readonly liveId: string;
-  /** Under which its weights were validated. */
+  /** The id under which its weights were validated. */
   readonly id: string;
   readonly path: string;
-  /** At once, at most. */
+  /** Most streams at once. */
   readonly streams: number;
 }
 
@@ -159,7 +159,7 @@ function planned(planner: ModelPlanner, { path, threads, batch }: WorkerModel): 
   return planner.planModel(path, { mode: 'offline', threads, maxBatch: batch });
 }
 
-/** What a session tells that is made to be asked. */
+/** Loads the model with one session, to learn what it needs; both are gone again afterwards. */
 async function probed(engine: Engine, { path, threads, batch }: WorkerModel): Promise<ModelPlan> {
   const loaded = await engine.loadModel(path);
   try {

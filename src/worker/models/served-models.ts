@@ -24,12 +24,12 @@ const RECOGNIZER_WAIT_MS = 20;
 export interface ServedModels {
   readonly runtime: Runtime;
   readonly detector: ModelEntry;
-  /** For live streams, which hold its slots; undefined where none are taken. */
+  /** The detector for live streams, which hold its slots; undefined when this worker takes none. */
   readonly liveDetector: ModelEntry | undefined;
   readonly allowance: DecodeAllowance;
   /**
-   * How a model is started when nothing else is said: as this worker was told, or, for one that it was not told of, as
-   * the first one.
+   * The configuration that a model was started with. For a model that this worker was not started with, it is that of the
+   * first model, with one slot.
    * @throws {WavepoolError} MODEL_UNKNOWN when its weights are not there
    */
   readonly defaultsOf: (model: string) => Promise<ModelConfiguration>;
@@ -40,7 +40,7 @@ export interface ServedModelsOptions {
   readonly planner?: ModelPlanner | undefined;
   /** See `RuntimeOptions`. */
   readonly watchBatches?: BatchWatch | undefined;
-  /** Told what fails where nobody waits for it. */
+  /** Gets errors that no caller waits for. */
   readonly onBackgroundError: (error: unknown) => void;
 }
 
@@ -57,7 +57,7 @@ export async function openServedModels(
   const { maxLoadedModels, idleUnloadMs, minFreeMemoryMb, unvalidatedSlots } = settings;
   const policy = new EvidencePolicy(unvalidatedSlots, { engine, planner });
   const runtime = new Runtime(engine, systemClock, {
-    // Detectors are in memory beside those that are counted.
+    // Detectors do not count against the limit of the user.
     maxLoadedModels: maxLoadedModels === 0 ? 0 : maxLoadedModels + detectorCount(settings),
     idleUnloadMs,
     minFreeMemoryBytes: minFreeMemoryMb * 2 ** 20,
@@ -74,7 +74,7 @@ export async function openServedModels(
       runtime.register(model.id, servedConfiguration(model, settings));
     }
     if (!settings.lazy) await runtime.loadEagerly();
-    // Loaded by its first stream: many workers never have one.
+    // It is loaded by its first stream, because many workers never have one.
     const liveDetector = await registerLive(runtime, settings, policy);
     await learnLoaded(runtime, settings, policy);
     const defaultsOf = (model: string) => defaultConfiguration(model, settings);
@@ -89,7 +89,7 @@ function detectorCount({ liveStreams }: WorkerSettings): number {
   return liveStreams > 0 ? 2 : 1;
 }
 
-/** A session either runs batches or holds one stream, so live streams have an entry of their own. No model has such an id. */
+/** A session either runs batches or holds one stream, so live streams have an entry of their own, with an id of its own. */
 async function registerLive(
   runtime: Runtime,
   { detector: { id, path }, liveStreams }: WorkerSettings,

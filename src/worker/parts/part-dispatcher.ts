@@ -1,6 +1,6 @@
 /**
- * The segments of a split job on their way to other workers: neighbors go together, so that whoever takes them fills a batch
- * and decodes one stretch of the input. Their results are the job's as if it had recognized them itself.
+ * Sends the segments of a split job to other workers. Neighbors go together in one part, so that a worker fills a batch with
+ * them and decodes one stretch of the input. The results are the same as if this worker had recognized the segments.
  */
 import { WavepoolError } from '../../core/errors.ts';
 import type { PartData, PartResult } from '../../core/job/part.ts';
@@ -8,11 +8,11 @@ import { SAMPLE_RATE, type TaskOptions, type TaskResult } from '../../runtime/en
 import { fromStored } from '../journal/journal.ts';
 import type { ChannelSegment } from '../speech/segment-merger.ts';
 
-/** A part is full with so much speech, … */
+/** A part is sent when it has this much speech. */
 const PART_SECONDS = 60;
-/** … when it reaches so far, … */
+/** A part is sent when its segments would span more of the input than this. */
 const MOST_SPAN_SECONDS = 120;
-/** … or when no more segments have come for so long: others may be waiting for what they tell. */
+/** A part is sent when no more segments have come for this long, because other segments may wait for its results. */
 const PATIENCE_MS = 100;
 
 /** Runs a part elsewhere. */
@@ -21,7 +21,7 @@ export type RunPart = (part: PartData, signal: AbortSignal) => Promise<PartResul
 export interface PartDispatcherOptions {
   readonly run: RunPart;
   readonly part: Omit<PartData, 'segments' | 'submittedAt'>;
-  /** Of the native code here: what other code said is not taken. */
+  /** The build of the native code here. Results of other builds are not taken. */
   readonly build: string;
 }
 

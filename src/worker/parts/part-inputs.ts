@@ -8,7 +8,7 @@ import type { Engine } from '../../runtime/engine.ts';
 import { type InputPlaces, type ResolvedInput, resolveInput } from '../../storage/inputs.ts';
 import { type InputChannels, openChannels } from '../audio/input-channels.ts';
 
-/** An input that nobody has asked for so long is closed. */
+/** An input that was not used for this long is closed. */
 const IDLE_MS = 30_000;
 const MOST_IDLE = 8;
 
@@ -18,12 +18,12 @@ export interface PartInputsOptions {
   readonly places: InputPlaces;
 }
 
-/** An input that its holder alone decodes. */
+/** An open input. Only its holder decodes it. */
 export interface PartInput {
   readonly channels: InputChannels;
   readonly job: string;
   readonly input: ResolvedInput;
-  /** What lies before this sample may have been freed. */
+  /** Audio before this sample may have been freed. */
   keptFrom: number;
 }
 
@@ -41,7 +41,10 @@ export class PartInputs {
     this.#options = options;
   }
 
-  /** Give it back with `release`, or `discard` it. @throws {WavepoolError} INPUT_CHANGED, or as `openInput` */
+  /**
+   * Opens the input of a part, or takes one that is open already. The caller must `release` or `discard` it.
+   * @throws {WavepoolError} INPUT_CHANGED, or as `openInput`
+   */
   async take(part: PartData, signal: AbortSignal): Promise<PartInput> {
     const first = part.segments[0]?.startSample ?? 0;
     const usable = this.#idle
@@ -96,7 +99,7 @@ export class PartInputs {
 
   #end(idle: Idle): void {
     this.#forget(idle);
-    // What cannot be closed is gone with the process.
+    // An input that cannot be closed is freed at the end of the process.
     this.discard(idle.open).catch(() => undefined);
   }
 

@@ -1,4 +1,4 @@
-/** Recognizes the segments of one part of a split job: what the job would have done with them itself. */
+/** Recognizes the segments of one part of a split job, just as the worker of the job would have done. */
 import { setMaxListeners } from 'node:events';
 import { WavepoolError } from '../../core/errors.ts';
 import type { PartData, PartResult, PartSegment } from '../../core/job/part.ts';
@@ -13,12 +13,12 @@ export interface PartAttempt {
   readonly partId: string;
   readonly part: PartData;
   readonly priority: number;
-  /** A worker may have died of it. */
+  /** Whether its segments run in batches of their own, because a worker may have died of them. */
   readonly alone: boolean;
   readonly signal: AbortSignal;
 }
 
-/** In the queues of the batchers. Parts belong to jobs that have begun: they are older than what comes now. */
+/** The age of parts in the batchers. They belong to jobs that have begun, so they count as older than new jobs. */
 const SEQUENCE = 0;
 
 export class PartProcessor {
@@ -53,7 +53,7 @@ export class PartProcessor {
   ): Promise<TaskResult[]> {
     const failing = new AbortController();
     const signal = AbortSignal.any([attempt.signal, failing.signal]);
-    // Each of its segments listens; Node takes more than ten for a leak.
+    // Each segment listens to it. Node takes more than ten listeners for a leak.
     setMaxListeners(0, signal);
     const recognitions: Promise<TaskResult>[] = [];
     const watch = (recognition: Promise<TaskResult>): void => {

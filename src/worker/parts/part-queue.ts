@@ -1,4 +1,4 @@
-/** Parts of split jobs as a worker takes them, beside the jobs of the same model. */
+/** Takes parts of split jobs from their queue, beside the jobs of the same model. */
 import { type Job, WaitingError, Worker } from 'bullmq';
 import { toWavepoolError, WavepoolError } from '../../core/errors.ts';
 import { parseRequestPart } from '../../core/http/problem.ts';
@@ -10,17 +10,17 @@ import { openConnection, type RedisAddress } from '../../queue/redis/connection.
 import { partQueueOf, queuePrefix } from '../../queue/redis/queue-names.ts';
 import type { PartProcessor } from './part-processor.ts';
 
-/** Parts are short, and their jobs wait for them: those of a worker that died are soon somebody else's. */
+/** Parts are short, and their jobs wait for them. So the parts of a worker that died are soon given to another one. */
 const LOCK_DURATION_MS = 30_000;
 const STALLED_INTERVAL_MS = 10_000;
-/** A part whose workers died so often is not given to one more. */
+/** A part fails when its worker has died more often than this. */
 const MAX_STALLED_COUNT = 2;
 
 export interface PartQueueOptions {
   readonly address: RedisAddress;
   readonly model: string;
   readonly processor: PartProcessor;
-  /** At once. */
+  /** Parts that are processed at once. */
   readonly concurrency: number;
   readonly logger: Logger;
 }
@@ -109,7 +109,7 @@ export class PartQueue {
         signal: own.signal,
       });
     } catch (thrown) {
-      // Whatever it was broken off with: this is why.
+      // This is the reason, whatever the work itself failed with.
       const error = toWavepoolError(own.signal.aborted ? own.signal.reason : thrown);
       if (error.code !== 'SHUTTING_DOWN') throw toQueueError(error);
       await job.moveToWait(token);

@@ -1,15 +1,15 @@
-/** Recognition of a segment in which a detector found speech. */
+/** Recognizes a segment in which a detector found speech. */
 import type { TaskOptions, TaskResult } from '../../runtime/engine.ts';
 
 export interface FoundWords {
   readonly result: TaskResult;
-  /** The recognizer first found no words, and had to name the likeliest. */
+  /** Whether the recognizer first found no words, and was then asked for the likeliest ones. */
   readonly guessed: boolean;
 }
 
 /**
  * Where there is speech there are words: when none are found, the recognizer is asked again for the likeliest.
- * @param options hold for both
+ * @param options of both attempts
  * @param recognize runs the segment with these options.
  */
 export async function findWords(

@@ -13,14 +13,14 @@ export class SegmentMerger {
     this.#held.push(segment);
   }
 
-  /** Start of the earliest segment that has no place yet; Infinity where each has. */
+  /** Start of the earliest segment that was not taken yet; Infinity when there is none. */
   get firstHeldSample(): number {
     return Math.min(...this.#held.map(({ startSample }) => startSample));
   }
 
   /**
-   * The segments whose places are known now, in order; of equal times that of the first channel comes first.
-   * @param horizon before this sample no more segments begin, in any channel
+   * Takes the segments whose places are known now, in order. Of segments with equal times, the first channel's comes first.
+   * @param horizon no channel will bring a segment that begins before this sample
    */
   take(horizon: number): ChannelSegment[] {
     const sorted = this.#held.toSorted(

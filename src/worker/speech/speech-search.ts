@@ -15,22 +15,22 @@ import { createSegmenter, type SpeechSegment, type SpeechSegmenter } from './spe
 /** Audio decoded and searched for speech per step. */
 export const DECODE_STEP_SECONDS = 30;
 
-/** What the job is to the batchers. */
+/** What the batchers have to know of the job. */
 export interface SearchRequest {
   readonly jobId: string;
   /** Order of arrival at this worker. */
   readonly sequence: number;
   readonly priority: number;
-  /** Run in batches of one: a worker has crashed on this job before. */
+  /** Whether its segments run in batches of their own, because a worker has crashed on this job before. */
   readonly alone: boolean;
   readonly options: DetectionOptions;
   readonly busyTimeoutMs: number;
 }
 
-/** The detector as it is when the job begins. */
+/** What a job reads of the detector before it begins. */
 export interface PreparedDetector {
   readonly info: ModelInfo;
-  /** The job's own. */
+  /** The state of the detector for this job alone. */
   readonly state: TaskState | undefined;
 }
 
@@ -53,7 +53,7 @@ export class SpeechSearch {
   #vadMs = 0;
 
   /**
-   * @param longestSeconds bound on a segment, besides the one in the options; of a recognizer, for example
+   * @param longestSeconds a second bound on the length of a segment, such as that of a recognizer
    * @throws {WavepoolError} TASK_UNSUPPORTED
    */
   constructor(
@@ -77,7 +77,7 @@ export class SpeechSearch {
     });
   }
 
-  /** The input has been decoded to its end. */
+  /** Whether the input has been decoded to its end. */
   get ended(): boolean {
     return this.#reader.audio.ended;
   }
@@ -107,8 +107,8 @@ export class SpeechSearch {
 
   /**
    * Decodes the next piece and searches it. Call until `audio.ended`.
-   * @param take is given the segments that ended in it, in the turn in which `detectedSamples` passes them; with the last
-   *   piece also the one that the input broke off
+   * @param take is called with each segment that ended in the piece, in the turn in which `detectedSamples` passes it. With
+   *   the last piece that includes the segment which the end of the input cut off
    * @throws {WavepoolError} a code of decoding or detection, CANCELLED, BUSY_TIMEOUT
    */
   async step(signal: AbortSignal, take: (segment: SpeechSegment) => void): Promise<void> {
@@ -131,7 +131,7 @@ export class SpeechSearch {
     return tracing.run(name, { attributes: { 'wavepool.decoded_seconds': fromSeconds } }, work);
   }
 
-  /** End of the last whole window; of the rest, too, at the end of the input. */
+  /** One past the last sample that can be searched: whole windows only, except at the end of the input. */
   #searchable(): number {
     const { audio } = this.#reader;
     if (audio.ended) return audio.endSample;
@@ -139,7 +139,7 @@ export class SpeechSearch {
     return this.#detected + windows * this.#windowSamples;
   }
 
-  /** One probability per window that is new. */
+  /** Runs the detector. @returns one probability for each new window */
   async #detect(endSample: number, signal: AbortSignal): Promise<ArrayLike<number>> {
     const { audio } = this.#reader;
     const { detector, now } = this.#services;

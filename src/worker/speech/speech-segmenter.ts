@@ -34,20 +34,20 @@ export interface SpeechSegment {
   readonly confidence: number;
 }
 
-/** How far below the threshold speech must fall to end: without hysteresis a wavering voice is chopped up. */
+/** How far below the threshold speech must fall to end. Otherwise speech around the threshold would be cut into pieces. */
 const HYSTERESIS = 0.15;
 /** Windows averaged when looking for the quietest place to split. */
 const SPLIT_SMOOTHING = 2;
 
 export interface Segmenting {
   readonly vad: VadOptions;
-  /** Of the detector. */
+  /** Samples that one probability of the detector stands for. */
   readonly windowSamples: number;
   /** No segment is longer. */
   readonly longestSeconds: number;
 }
 
-/** A segmenter by the options of a job or a live stream. */
+/** Makes a segmenter from the options of a job or a live stream. */
 export function createSegmenter({ vad, windowSamples, longestSeconds }: Segmenting) {
   const samples = (ms: number) => Math.round((ms * SAMPLE_RATE) / 1_000);
   return new SpeechSegmenter({
@@ -74,7 +74,7 @@ export class SpeechSegmenter {
   #silenceStart: number | undefined;
   /** Probabilities since `#speechStart`. */
   #probabilities: number[] = [];
-  /** The current segment continues one that was split: no padding before it, and never noise. */
+  /** Whether the current segment continues one that was split. Then it gets no padding before it, and is never noise. */
   #continued = false;
   #speechSamples = 0;
 
@@ -91,7 +91,7 @@ export class SpeechSegmenter {
     return Math.max(0, start * this.#options.windowSamples - this.#padSamples);
   }
 
-  /** Where the segment begins that is being spoken, once it is sure that there will be one. */
+  /** The first sample of the segment that is being spoken, once it is certain that there will be one. */
   get speakingSince(): number | undefined {
     const start = this.#speechStart;
     if (start === undefined) return undefined;
@@ -116,7 +116,7 @@ export class SpeechSegmenter {
     return closed;
   }
 
-  /** The input ended after `totalSamples`: closes what is still being spoken. */
+  /** Closes the segment that is still being spoken when the input ends after `totalSamples`. */
   finish(totalSamples: number): SpeechSegment[] {
     if (this.#speechStart === undefined) return [];
     const end = this.#silenceStart ?? this.#window;
@@ -182,7 +182,7 @@ export class SpeechSegmenter {
     };
   }
 
-  /** The segment is as long as it may be: cuts it where its later half is quietest, and goes on from there. */
+  /** Cuts a segment that is as long as it may be where its later half is quietest, and goes on from there. */
   #split(): SpeechSegment | undefined {
     const probabilities = this.#probabilities;
     const start = this.#speechStart ?? 0;
@@ -196,7 +196,10 @@ export class SpeechSegmenter {
   }
 }
 
-/** Index at or after `from`, not the last, that is quietest, itself and its neighbors counted alike; the latest of equals. */
+/**
+ * The index of the quietest window from `from` to the last but one. A window's own value counts as much as the mean of its
+ * neighborhood. Of equal windows, the latest is taken.
+ */
 function quietestWindow(probabilities: readonly number[], from: number): number {
   let best = Math.max(1, from);
   let lowest = Number.POSITIVE_INFINITY;
@@ -212,7 +215,7 @@ function quietestWindow(probabilities: readonly number[], from: number): number 
   return best;
 }
 
-/** 0 of nothing. */
+/** The mean of no values is 0. */
 function mean(values: readonly number[]): number {
   return values.reduce((sum, value) => sum + value, 0) / Math.max(1, values.length);
 }

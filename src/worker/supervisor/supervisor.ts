@@ -21,7 +21,7 @@ const HEALTHY_AFTER_MS = 60_000;
 export interface SupervisorOptions {
   /** The first workers start while a promise of settings is still open; when it rejects, so does `start`. */
   readonly settings: WorkerSettings | Promise<WorkerSettings>;
-  /** Worker processes. */
+  /** The number of worker processes. */
   readonly workers: number;
   readonly logger: Logger;
   /** Returns the jobs of a dead worker to the queue. */
@@ -46,9 +46,9 @@ interface SupervisorEvents {
 export class Supervisor extends EventEmitter<SupervisorEvents> {
   readonly #options: SupervisorOptions;
   readonly #workers = new Set<WorkerProcess>();
-  /** Ends the pauses before a restart. */
+  /** Aborted by `close` and `kill`, to end the pauses before restarts. */
   readonly #closing = new AbortController();
-  /** One per worker place: ends when the place is given up. */
+  /** One for each worker that is kept alive. It resolves when that worker is not replaced any more. */
   #places: Promise<void>[] = [];
   #starting: Promise<void> | undefined;
   #closed: Promise<void> | undefined;
@@ -112,13 +112,13 @@ export class Supervisor extends EventEmitter<SupervisorEvents> {
     return worker;
   }
 
-  /** Follows one place for a worker through all its lives. */
+  /** Keeps one worker alive: replaces it whenever it dies, until the supervisor closes. */
   async #keepAlive(first: WorkerProcess): Promise<void> {
     let worker = first;
     let pauseMs = FIRST_PAUSE_MS;
     for (;;) {
       const startedAt = performance.now();
-      await this.#buried(worker);
+      await this.#ended(worker);
       if (this.#closing.signal.aborted) return;
       if (performance.now() - startedAt > HEALTHY_AFTER_MS) pauseMs = FIRST_PAUSE_MS;
       await delay(pauseMs, undefined, { signal: this.#closing.signal }).catch(() => undefined);
@@ -132,12 +132,12 @@ export class Supervisor extends EventEmitter<SupervisorEvents> {
   }
 
   /** Resolves when the worker has ended and what it held is back in the queue. */
-  async #buried(worker: WorkerProcess): Promise<void> {
+  async #ended(worker: WorkerProcess): Promise<void> {
     const { exitCode, signal } = await worker.ended;
     this.#workers.delete(worker);
     const { held, pid } = worker;
     const jobs = [...held.values()].reduce((sum, each) => sum + each.jobs.length, 0);
-    // One that ended well has told of all it took.
+    // A worker that ended well has released all the jobs that it took.
     if (jobs > 0 || exitCode !== 0) await this.#handBack(held, pid);
     if (this.#closing.signal.aborted && jobs === 0) return;
     this.#options.logger.warn({ pid, exitCode, signal, jobs }, 'a worker ended');
@@ -148,7 +148,7 @@ export class Supervisor extends EventEmitter<SupervisorEvents> {
     try {
       await this.#options.handBack(held);
     } catch (error) {
-      // Not lost: their locks run out and the queue's own stall check returns them.
+      // The jobs are not lost: their locks run out, and the queue's stall check returns them.
       this.#options.logger.error({ err: error, pid }, 'jobs could not be handed back');
     }
   }

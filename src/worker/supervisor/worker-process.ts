@@ -1,4 +1,4 @@
-/** One worker process as its supervisor sees it: what it says over IPC, what it holds, how it ends. */
+/** One worker process as its supervisor sees it: its messages over IPC, the jobs it holds, and how it ends. */
 import { type ChildProcess, fork } from 'node:child_process';
 import { EventEmitter } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -18,16 +18,16 @@ import type { WorkerSettings } from '../../core/worker/worker-settings.ts';
 import { HangWatch } from './hang-watch.ts';
 
 const WORKER_SCRIPT = packageFolder('dist', 'workers', 'audio-worker.js');
-/** In MiB, of V8: its own choice, 16, grows a worker by some 30 MiB and saves no time where audio is native memory. */
+/** V8's young generation in MiB. Its default, 16, needs some 30 MiB more for each worker and makes nothing faster here. */
 const YOUNG_GENERATION = '--max-semi-space-size=4';
 /** After its drain deadline a worker gets this long to end by itself. */
 const KILL_AFTER_MS = 5_000;
 
 /** What a worker process held of one queue. */
 export interface HeldOfQueue {
-  /** As far as it said, oldest first. */
+  /** The jobs that it reported, oldest first. */
   readonly jobs: readonly HeldJob[];
-  /** Whose locks any others bear: what it had taken and not got to say. */
+  /** Jobs that it had taken but not reported yet are locked with one of these ids. */
   readonly workerIds: readonly string[];
 }
 
@@ -39,7 +39,7 @@ export interface WorkerEnd {
 }
 
 export interface WorkerProcessOptions {
-  /** A promise lets the process start, which takes as long as what the settings wait for. */
+  /** With a promise, the process starts while the settings are still being made. */
   readonly settings: WorkerSettings | Promise<WorkerSettings>;
   readonly workerScript: string | undefined;
   readonly logger: Logger;
@@ -56,12 +56,12 @@ export class WorkerProcess extends EventEmitter<{ status: [WorkerPresence] }> {
   readonly ready: Promise<void>;
   readonly ended: Promise<WorkerEnd>;
   readonly #child: ChildProcess;
-  /** Set once it is told what to do: until then it has nothing to say. */
+  /** Set when the settings are sent: before that the process sends no messages. */
   #hang: HangWatch | undefined;
   readonly #held = new Map<string, Map<string, TakenJob>>();
-  /** Ids under which it takes jobs, by queue. */
+  /** For each queue, the ids under which the worker takes jobs. */
   readonly #workerIds = new Map<string, string[]>();
-  /** Why it is ended from here. */
+  /** Why this side ends it. */
   #ending: 'on-purpose' | 'hangs' | undefined;
   #end: WorkerEnd | undefined;
   #becomeReady: () => void = () => undefined;
@@ -98,7 +98,7 @@ export class WorkerProcess extends EventEmitter<{ status: [WorkerPresence] }> {
     void this.#tellSettings(settings);
   }
 
-  /** What it holds, or held when it ended. */
+  /** The jobs that it holds, or held when it ended. */
   get held(): HeldByQueue {
     const blame = this.#blame();
     const judged = ({ started, ...job }: TakenJob): HeldJob => {
@@ -127,7 +127,7 @@ export class WorkerProcess extends EventEmitter<{ status: [WorkerPresence] }> {
     return this.#end?.signal === 'SIGKILL' && this.#ending === undefined ? 'killed' : 'crashed';
   }
 
-  /** Asks the worker to drain; ends it the hard way when it does not come to an end. */
+  /** Asks the worker to drain, and kills it when it does not end in time. */
   async shutdown(deadlineMs: number): Promise<void> {
     this.#send({ type: 'shutdown', deadlineMs });
     const timer = new AbortController();
@@ -155,7 +155,7 @@ export class WorkerProcess extends EventEmitter<{ status: [WorkerPresence] }> {
   }
 
   #send(message: SupervisorMessage): void {
-    // A worker that has gone is noticed by its exit.
+    // That a worker is gone is noticed by its exit.
     if (this.#child.connected) this.#child.send(message, () => undefined);
   }
 
@@ -193,7 +193,7 @@ export class WorkerProcess extends EventEmitter<{ status: [WorkerPresence] }> {
         this.#jobsOf(message.queue).delete(message.jobId);
         return;
       case 'alive':
-        this.#hang?.hear(message.oldestRun);
+        this.#hang?.alive(message.oldestRun);
         return;
       case 'status':
         this.emit('status', message.status);

@@ -22,7 +22,7 @@ export interface DetectionRequest extends SearchRequest {
 
 export interface Detection {
   readonly durationSeconds: number;
-  /** In the order of the audio. */
+  /** All segments, in the order of the audio. */
   readonly segments: readonly SpeechSegment[];
   readonly decodeMs: number;
   readonly vadMs: number;

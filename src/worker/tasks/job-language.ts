@@ -1,7 +1,7 @@
 /**
- * The language of one job, found out once. Where it was not given and the model can tell, the first stretch of speech of at
+ * Finds the language of one job, once. Where it was not given and the model can tell, the first stretch of speech of at
  * least four seconds decides, or the longest of the first three when all are shorter; an input with less speech has its
- * longest stretch decide. What is recognized after it is told the language. A stretch in which no words were found decides
+ * longest stretch decide. Later stretches are recognized in that language. A stretch in which no words were found decides
  * nothing.
  *
  *   open ──a stretch is chosen──▶ deciding ──words found──▶ decided
@@ -17,7 +17,7 @@ export type Recognize = (language: string | undefined) => Promise<FoundWords>;
 
 interface Candidate {
   readonly seconds: number;
-  /** True: this one decides. False: something was decided, or has to be decided anew. */
+  /** Called with true when this stretch decides; with false when another one decided, or none did. */
   readonly proceed: (decides: boolean) => void;
   readonly fail: (reason: unknown) => void;
 }
@@ -34,7 +34,7 @@ export class JobLanguage {
   readonly #signal: AbortSignal;
   #state: 'open' | 'deciding' | 'decided';
   #language: string | undefined;
-  /** No more stretches are to be waited for. */
+  /** Whether to decide without waiting for more stretches. */
   #urgent = false;
   #waiting: Candidate[] = [];
 
@@ -45,7 +45,7 @@ export class JobLanguage {
     signal.addEventListener('abort', () => this.#failWaiting(signal.reason), { once: true });
   }
 
-  /** Given or detected. */
+  /** The language that was given or detected. */
   get language(): string | undefined {
     return this.#language;
   }
@@ -62,7 +62,7 @@ export class JobLanguage {
     }
   }
 
-  /** The longest stretch so far has to do: there is no more speech, or no room to wait for it. */
+  /** Lets the longest stretch so far decide, because there is no more speech or no room to wait for it. */
   decideNow(): void {
     this.#urgent = true;
     this.#choose();

@@ -1,4 +1,4 @@
-/** Turns what a task found into the result that is stored, and a stored result into what the queue is told. */
+/** Builds the result that is stored from what a task found, and the outcome for the queue from that result. */
 import type { JobData, JobOutcome, JobTimings } from '../../core/job/job.ts';
 import {
   type JobResult,
@@ -25,7 +25,7 @@ export interface ResultFacts {
   readonly jobId: string;
   readonly data: JobData;
   readonly bytes: number;
-  /** Read to its end. */
+  /** The input, read to its end. */
   readonly channels: InputChannels;
   readonly timings: JobTimings;
   /** Identity of the native build. */
@@ -121,15 +121,15 @@ function provenanceOf({ timings, build, createdAt }: ResultFacts) {
   return { timings, build, createdAt: createdAt.toISOString() };
 }
 
-/** Seconds of the input. */
+/** A range of the input in seconds. */
 interface Span {
   readonly start: number;
   readonly end: number;
 }
 
 /**
- * The recognizer's own pieces where it gives them, else the stretch as a whole; nothing where no words were found. Times
- * never leave the stretch and never run backwards: a piece begins where the one before it ends, or later.
+ * The recognizer's own pieces if it gives them, or else the stretch as a whole; nothing when no words were found. Times never
+ * leave the stretch and never run backwards: a piece begins where the one before it ends, or later.
  */
 function transcriptSegmentsOf(
   { startSample, endSample, result }: RecognizedSegment,
@@ -197,12 +197,12 @@ function probability(value: number): number {
   return clamp(rounded(value), 0, 1);
 }
 
-/** Four digits are more than a recognizer knows. */
+/** Rounds to four digits, which are more than a recognizer knows. */
 function rounded(value: number): number {
   return Number.isFinite(value) ? Math.round(value * 10_000) / 10_000 : 0;
 }
 
-/** Milliseconds are as fine as anybody reads, and make the JSON short. */
+/** Seconds rounded to milliseconds, which are fine enough and keep the JSON short. */
 export function toSeconds(samples: number): number {
   return Math.round((samples * 1_000) / SAMPLE_RATE) / 1_000;
 }

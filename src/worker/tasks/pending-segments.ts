@@ -34,7 +34,7 @@ export class PendingSegments {
         (result) => {
           entry.result = result;
         },
-        // The failure is the pipeline's to handle; here it only means that the audio is no longer needed.
+        // The pipeline handles the failure. Here it only means that the audio is no longer needed.
         () => undefined,
       ),
     };
@@ -62,7 +62,7 @@ export class PendingSegments {
     await Promise.all(this.#entries.map(({ settled }) => settled));
   }
 
-  /** In the order of the audio. Call when all have settled well. */
+  /** All segments with their results, in the order of the audio. Call it when all have succeeded. */
   recognized(): RecognizedSegment[] {
     return this.#entries.flatMap(({ segment, result }) => (result ? [{ ...segment, result }] : []));
   }

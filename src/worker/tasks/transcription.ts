@@ -49,7 +49,7 @@ export interface TranscriptionServices extends SearchServices {
 
 export interface TranscriptionRequest extends SearchRequest {
   readonly options: TranscribeOptions;
-  /** What an earlier attempt recognized. */
+  /** Knows what an earlier attempt recognized. */
   readonly journal?: SegmentJournal | undefined;
   /** Recognizes segments in other workers; without it, this one does. */
   readonly parts?: Pick<PartDispatcher, 'recognize'> | undefined;
@@ -74,7 +74,7 @@ export interface Transcription {
   readonly speechSeconds: number;
   /** In the order of their times. */
   readonly segments: readonly RecognizedSegment[];
-  /** What is spoken: given, detected, or the only one that the model knows; undefined where nobody can tell. */
+  /** The language that was given, detected, or is the only one of the model; undefined when it is not known. */
   readonly language: string | undefined;
   /** Segments in which the recognizer first found no words, and had to name the likeliest. */
   readonly guessedSegments: number;
@@ -83,9 +83,9 @@ export interface Transcription {
   readonly asrMs: number;
 }
 
-/** What the job knows once its models are there. */
+/** What the job knows once its models are loaded. */
 interface Prepared {
-  /** By channel. */
+  /** One for each channel. */
   readonly searches: readonly SpeechSearch[];
   readonly options: RecognizerOptions;
   readonly language: JobLanguage;
@@ -112,7 +112,7 @@ export class TranscriptionRun {
     this.#channels = channels;
     this.#request = request;
     this.#services = services;
-    // Every pending segment listens, and the allowance bounds those; Node takes more than ten for a leak.
+    // Every pending segment listens to it. Node takes more than ten listeners for a leak.
     setMaxListeners(0, this.#abort.signal);
   }
 
@@ -120,7 +120,7 @@ export class TranscriptionRun {
    * @throws {WavepoolError} what ended the job: OPTION_UNSUPPORTED, a code of decoding, recognition, CANCELLED or a timeout.
    */
   async run(signal: AbortSignal): Promise<Transcription> {
-    // A channel holds as much audio as a job of one.
+    // Each channel counts as one job, because it holds as much audio.
     const leave = this.#channels.map(() => this.#services.allowance.enter());
     const forward = () => this.#abort.abort(signal.reason);
     signal.addEventListener('abort', forward, { once: true });
@@ -146,7 +146,7 @@ export class TranscriptionRun {
     }
   }
 
-  /** Loads both models where they are not, so that what the job reads of them is theirs. */
+  /** Waits until both models are loaded, and reads what the job has to know of them. */
   async #prepare(): Promise<Prepared> {
     const { detector, recognizer } = this.#services;
     const { busyTimeoutMs, options: wishes } = this.#request;
@@ -183,7 +183,7 @@ export class TranscriptionRun {
     return this.#channels.every(({ reader }) => reader.audio.ended);
   }
 
-  /** One step of every channel. Resolves or rejects when none of them is at work any more. */
+  /** Runs one step of every channel. Settles when no channel is at work any more. */
   async #step({ searches }: Prepared): Promise<void> {
     const { signal } = this.#abort;
     const steps = searches.map(async (search, channel) => {
